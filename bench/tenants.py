@@ -1,40 +1,47 @@
 """Rules by which tenants share 96 GPUs, beside each other: queueing delay of each tenant, JCT and fragmentation; JSON.
 
-    python bench/tenants.py TRACE [--loads 0.7 0.9 1.0] [--days 60] [--policy las fifo] [--json FILE]
+    python bench/tenants.py TRACE [--loads 0.7 0.9 1.0] [--days 60] [--policy las fifo] [--json FILE] [--processes N]
 
-The cluster has 12 nodes of 8 GPUs, two to a leaf switch. The tenants are the 11 named virtual clusters of the trace (Philly) with
-the most jobs of these days, which are those with the most arrivals. The one with the most GPU time owns a leaf (`multi_level`) or
-two nodes (`single_level`), each other one a node. Of each tenant, jobs are drawn until their load is `load`, or all: the load is in
-the output. Jobs larger than what their tenant owns are left out, and counted. A preemption costs 62 s.
+The experiment of HiveD (OSDI 2020): 12 nodes of 8 GPUs, two to a leaf switch, and 11 tenants, the named virtual clusters of
+the trace (Philly) with the most jobs of the days with the most arrivals. The one with the most GPU time owns a leaf (`multi_level`)
+or two nodes (`single_level`), each other one a node. Of each tenant, jobs are drawn until their load is `load`, or all: the load is
+in the output. Jobs larger than what their tenant owns are left out, and counted. Each job needs the fewest nodes on which its GPUs
+fit (a hard affinity requirement), unless `--anywhere`. A preemption costs 62 s.
 
-Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the share of time
-in which 8 GPUs or more are free, and no node has 8; `anomaly`, the tenants whose mean delay is longer than in private clusters.
+Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the mean share of
+nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `anomaly`, the tenants whose mean
+delay is longer than in private clusters, with the ratio. FILE has each result as soon as its run has ended; a second call with
+the same FILE makes the runs that are missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Plan, Snapshot
+from tiresias.scheduler.model import Floats, Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.scheduler.tenants.tenant_decision import preempted_for, selected_by
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.outcome_metrics import queueing
+from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost, Rules
@@ -43,13 +50,10 @@ from tiresias.simulator.trace import Trace, TraceJob, read_trace
 DAY, NODE, TENANTS = 86400.0, 8, 11
 CLUSTER = ClusterSize(12, NODE, nodes_per_leaf=2)
 COST = Cost(resume=62.0)
+HARD = SimulatedPlacement(packlimit=0.0, wait_limit=math.inf, effect=False)  # each job waits for the fewest nodes
+PRIVATE, QUOTA, HIVED = "private_clusters", "gpu_quotas", "virtual_clusters"
 SINGLE, MULTI = "single_level", "multi_level"
-RUNS = (
-    ("private_clusters", SINGLE),
-    ("gpu_quotas", SINGLE),
-    ("virtual_clusters", SINGLE),
-    ("virtual_clusters", MULTI),
-)
+RUNS = ((PRIVATE, SINGLE), (QUOTA, SINGLE), (HIVED, SINGLE), (HIVED, MULTI))
 
 
 @dataclass(frozen=True)
@@ -88,32 +92,45 @@ class Workload:
 
 @dataclass(frozen=True)
 class Watched(SimulatedTenants):
-    """Tenants whose decisions are recorded: the moment, and the free GPUs of each node from then on."""
+    """Tenants whose decisions are recorded: the moment, and the number of nodes that guaranteed jobs use from then on."""
 
-    seen: list[tuple[float, npt.NDArray[np.float64]]] = field(default_factory=list)
+    seen: list[tuple[float, int]] = field(default_factory=list)
 
     def decision(self, config: PolicyConfig) -> Callable[[Snapshot, Policy], Plan]:
-        """Return the decision, which records what it sees."""
-        decide = SimulatedTenants.decision(self, config)
+        """Return the decision, which records what it decides."""
+        rule = TENANT_RULES[self.rule](self.declared)
+        names = (*(tenant.name for tenant in self.declared), OUTSIDE)
 
         def watched(snapshot: Snapshot, policy: Policy) -> Plan:
-            plan = decide(snapshot, policy)
-            row = {name: at for at, name in enumerate(snapshot.nodes.name)}
-            free = snapshot.nodes.free["gpus"].astype(np.float64)
-            for name, gpus in (each for start in plan.starts for each in start.nodes):
-                free[row[name]] -= gpus
-            self.seen.append((snapshot.time, free))
+            plan, parts = rule.decide(snapshot, [TenantPolicy(name, config, policy) for name in names])
+            self.seen.append((snapshot.time, len(_nodes_used(snapshot, plan, _guaranteed(parts[:-1])))))
             return plan
 
         return watched
 
     def fragmented(self, until: float) -> float:
-        """Return the share of time in which a node's GPUs are free, and on no node together."""
-        begin = np.array([moment for moment, _ in self.seen])
-        free = np.array([each for _, each in self.seen])
+        """Return the mean share of nodes that guaranteed jobs use."""
+        begin, used = np.array(self.seen).T
         lasts = np.diff(np.minimum([*begin, until], until))
-        scattered = (free.sum(axis=1) >= NODE) & (free.max(axis=1) < NODE)
-        return float((lasts * scattered).sum() / lasts.sum())
+        return float(lasts @ used / lasts.sum() / CLUSTER.nodes)
+
+
+def _guaranteed(parts: Sequence[PoolDecision]) -> set[str]:
+    """Return the jobs that hold what their tenants own, or are to hold it."""
+    found = set[str]()
+    for part in parts:
+        found |= {part.snapshot.jobs.id[row] for row in part.snapshot.allocations.job.tolist()}
+        found |= {start.job for start in selected_by(part)}
+        found -= preempted_for(part).keys()
+    return found
+
+
+def _nodes_used(snapshot: Snapshot, plan: Plan, jobs: Collection[str]) -> set[str]:
+    """Return the nodes that some jobs use once the plan is carried out."""
+    held, end = snapshot.allocations, {each.job for each in plan.preemptions}
+    holds = zip(held.job.tolist(), held.node.tolist(), strict=True)
+    found = {snapshot.nodes.name[node] for row, node in holds if snapshot.jobs.id[row] in jobs - end}
+    return found | {name for start in plan.starts if start.job in jobs for name, _ in start.nodes}
 
 
 def workload(trace: Trace, load: float, days: float, seed: int) -> Workload:
@@ -158,56 +175,101 @@ def _drawn(jobs: list[TraceJob], service: float, seed: int) -> list[TraceJob]:
     return [jobs[at] for at in order[: int(np.searchsorted(need, service)) + 1]]
 
 
-def run(work: Workload, rule: str, levels: str, policy: str) -> dict[str, Any]:
+def run(work: Workload, rule: str, levels: str, policy: str, placement: SimulatedPlacement | None) -> dict[str, Any]:
     """Return the figures of one simulation."""
-    tenants = Watched(rule, work.declared(levels))
-    begin = time.perf_counter()
-    outcome = simulate(
-        work.trace, CLUSTER, Rules(POLICIES[policy], replace(PolicyConfig(), name=policy), COST, tenants=tenants)
-    )
-    jct = outcome.finish - work.trace.submit
+    tenants, begin = Watched(rule, work.declared(levels)), time.perf_counter()
+    rules = Rules(POLICIES[policy], replace(PolicyConfig(), name=policy), COST, by_node=True, placement=placement)
+    if rule == PRIVATE:
+        wait, jct, preemptions = _private(work, rules)
+    else:
+        outcome = simulate(work.trace, CLUSTER, replace(rules, tenants=tenants))
+        wait, jct, preemptions = queueing(work.trace, outcome), outcome.jct, int(outcome.preemptions.sum())
     return {
         "rule": rule,
         "cells": levels,
         "policy": policy,
-        "delay": _delays(work.trace, outcome),
-        "mean_delay": float(queueing(work.trace, outcome).mean()),
+        "delay": _delays(work.trace, wait),
+        "mean_delay": float(wait.mean()),
         "mean_jct": float(jct.mean()),
-        "preemptions": int(outcome.preemptions.sum()),
-        "fragmented": tenants.fragmented(float(work.trace.submit.max())),
+        "preemptions": preemptions,
+        "fragmented": tenants.fragmented(float(work.trace.submit.max())) if tenants.seen else None,
         "seconds": time.perf_counter() - begin,
     }
 
 
-def _delays(trace: Trace, outcome: Outcome) -> dict[str, dict[str, float]]:
-    waited, vc = queueing(trace, outcome), np.array(trace.vc)
+def _private(work: Workload, rules: Rules) -> tuple[Floats, Floats, int]:
+    """Simulate each tenant alone. Returns queueing delay and JCT of each job, seconds, and the number of preemptions."""
+    vc, preemptions = np.array(work.trace.vc), 0
+    wait, jct = np.zeros(len(vc)), np.zeros(len(vc))
+    for name in sorted(set(work.trace.vc)):
+        own = work.trace.of_partitions([name])
+        nodes = work.owned(name) // NODE
+        alone = rules if nodes > 1 else replace(rules, placement=None, by_node=False)  # one node is always the fewest
+        outcome = simulate(own, ClusterSize(nodes, NODE), alone)
+        wait[vc == name], jct[vc == name] = queueing(own, outcome), outcome.jct
+        preemptions += int(outcome.preemptions.sum())
+    return wait, jct, preemptions
+
+
+def _delays(trace: Trace, waited: Floats) -> dict[str, dict[str, float]]:
+    vc = np.array(trace.vc)
     return {
         name: {"mean": float(waited[vc == name].mean()), "p99": float(np.percentile(waited[vc == name], 99))}
         for name in sorted(set(trace.vc))
     }
 
 
-def anomaly(result: dict[str, Any], private: dict[str, Any]) -> list[str]:
-    """Return the tenants that wait longer on average than in private clusters; a second more does not count."""
-    return [name for name, own in result["delay"].items() if own["mean"] > private["delay"][name]["mean"] + 1.0]
+def anomaly(result: dict[str, Any], private: dict[str, Any]) -> dict[str, float]:
+    """Return the tenants that wait longer on average than in private clusters by a second or more, with the ratio."""
+    mean = {name: private["delay"][name]["mean"] for name in private["delay"]}
+    longer = {name: own["mean"] for name, own in result["delay"].items() if own["mean"] > mean[name] + 1.0}
+    return {name: waited / max(mean[name], 1.0) for name, waited in longer.items()}
 
 
-def experiment(trace: Trace, loads: Iterable[float], policies: Iterable[str], days: float, seed: int) -> list[Any]:
-    """Return the figures of all runs, by load and policy."""
-    works = {load: workload(trace, load, days, seed) for load in loads}
+class Results:
+    """The results that are done, in a file if there is one."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self.workloads: list[dict[str, Any]] = []
+        self.runs: list[dict[str, Any]] = json.loads(file.read_text())["runs"] if file and file.exists() else []
+
+    def has(self, **case: Any) -> bool:
+        """Return whether a run is done."""
+        return any(all(each[key] == value for key, value in case.items()) for each in self.runs)
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Add a run, and write the file."""
+        self.runs.append(result)
+        for each in self.runs:
+            own = {key: each[key] for key in ("load", "policy")}
+            private = [other for other in self.runs if other["rule"] == PRIVATE and own.items() <= other.items()]
+            each["anomaly"] = anomaly(each, private[0]) if private else None
+        self.write()
+
+    def write(self) -> None:
+        """Write the results to the file, else to standard output."""
+        text = json.dumps({"workloads": self.workloads, "runs": self.runs}, indent=1)
+        if self._file:
+            self._file.write_text(text + "\n")
+        else:
+            print(text)
+
+
+def experiment(
+    works: dict[float, Workload], policies: Iterable[str], affinity: bool, processes: int, done: Results
+) -> None:
+    """Make the runs that are not done yet, by load and policy."""
     cases = [(load, policy, *each) for (load, policy), each in product(product(works, policies), RUNS)]
-    with ProcessPoolExecutor() as pool:
-        pending = [pool.submit(run, works[load], rule, levels, policy) for load, policy, rule, levels in cases]
-        done = [{"load": case[0], **each.result()} for case, each in zip(cases, pending, strict=True)]
-    for result in done:
-        same = (each for each in done if all(each[key] == result[key] for key in ("load", "policy")))
-        private = next(each for each in same if each["rule"] == "private_clusters")
-        result["anomaly"] = anomaly(result, private)
-    loads_of = [
-        {"load": load, "jobs": len(work.trace), "left_out": work.left_out, "loads": work.load(days)}
-        for load, work in works.items()
-    ]
-    return [*loads_of, *done]
+    placement = HARD if affinity else None
+    with ProcessPoolExecutor(processes) as pool:
+        pending = {
+            pool.submit(run, works[load], rule, levels, policy, placement): load
+            for load, policy, rule, levels in cases
+            if not done.has(load=load, policy=policy, rule=rule, cells=levels)
+        }
+        for each in as_completed(pending):
+            done.add({"load": pending[each], **each.result()})
 
 
 def main() -> None:
@@ -217,13 +279,17 @@ def main() -> None:
     parser.add_argument("--policy", nargs="+", default=["las", "fifo"])
     parser.add_argument("--days", type=float, default=60.0, help="days of arrivals (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: %(default)s)")
+    parser.add_argument("--anywhere", action="store_true", help="jobs run on any nodes")
+    parser.add_argument("--processes", type=int, default=1, help="runs at once (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="write the results here instead of to standard output")
     args = parser.parse_args()
-    text = json.dumps(experiment(read_trace(args.trace), args.loads, args.policy, args.days, args.seed), indent=1)
-    if args.json:
-        args.json.write_text(text + "\n")
-    else:
-        print(text)
+    trace, done = read_trace(args.trace), Results(args.json)
+    works = {load: workload(trace, load, args.days, args.seed) for load in args.loads}
+    done.workloads = [
+        {"load": load, "jobs": len(work.trace), "left_out": work.left_out, "loads": work.load(args.days)}
+        for load, work in works.items()
+    ]
+    experiment(works, args.policy, not args.anywhere, args.processes, done)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from argparse_manpage.manpage import Manpage
 from tiresias import __version__
 from tiresias.__main__ import COMMANDS, parser_of
 from tiresias.sandbox import commands as sandbox
+from tiresias.simulator.commands import vc_command
 from tiresias.slurm_plugin.commands.check_config import toml
 from tiresias.slurm_plugin.config import options
 
@@ -26,6 +27,7 @@ from tiresias.slurm_plugin.config import options
 ADMINS = ("controller", "check-config", "deadman", "doctor", "ledger", "metrics", "pause", "reload", "resume", "stop")
 WRAPPERS = {"tsbatch": "sbatch for jobs that can be preempted", "tsrun": "srun inside such a job"}
 ORDER = "flags, then TIRESIAS_* in the environment, then conf.d/*.toml beside the file, then the file, then the default"
+GROUPS = {"sandbox": sandbox.ACTIONS, "vc": vc_command.ACTIONS}  # commands with actions
 COMPLETIONS = {"bash": "tiresias.bash", "zsh": "_tiresias", "fish": "tiresias.fish"}
 
 
@@ -38,9 +40,9 @@ def main() -> None:
 
 
 def commands() -> dict[str, tuple[str, str]]:
-    """Module and purpose of all, also of the sandbox's actions ("sandbox up")."""
-    actions = {f"sandbox {name}": (module, _purpose(module)) for name, module in sandbox.ACTIONS.items()}
-    return {**COMMANDS, **actions}
+    """Module and purpose of all, also of the actions of a group ("sandbox up")."""
+    every = [(f"{group} {name}", module) for group, actions in GROUPS.items() for name, module in actions.items()]
+    return {**COMMANDS, **{name: (module, _purpose(module)) for name, module in every}}
 
 
 def _purpose(module: str) -> str:
@@ -122,11 +124,13 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _add(parser: argparse.ArgumentParser, rows: Mapping[str, tuple[str, str]]) -> None:
-    kinds = parser.add_subparsers()
+    kinds, added = parser.add_subparsers(), dict[str, argparse.ArgumentParser]()
     for name, (module, what) in rows.items():
-        command = kinds.add_parser(name, help=what)
-        if name == "sandbox":
-            _add(command, {action: (module, _purpose(module)) for action, module in sandbox.ACTIONS.items()})
+        first, _, second = name.partition(" ")
+        at = added[first].add_subparsers() if second else kinds
+        command = added[name] = at.add_parser(second or name, help=what)
+        if name in GROUPS:
+            _add(command, {action: (module, _purpose(module)) for action, module in GROUPS[name].items()})
         else:
             import_module(module).configure(command)
 

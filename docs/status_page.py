@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from tiresias.protocol.explanation import ArrayExplanation, Explanation
+from tiresias.protocol.published_cells import Cells
 from tiresias.protocol.published_job import HistoryPage, PublishedPastJobWithRuns
 from tiresias.protocol.status import VERSION, Status
 
@@ -15,6 +16,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     '`{"op": "status"}`': (Status,),
     '`{"op": "explain", "job": "12"}`': (Explanation, ArrayExplanation),
     '`{"op": "history"}`': (HistoryPage, PublishedPastJobWithRuns),
+    '`{"op": "cells"}`': (Cells,),
 }
 NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 HEAD = f"""# Answers of the control socket

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from tiresias.errors import TiresiasError
+from tiresias.protocol.published_cells import PublishedVirtualCluster
 from tiresias.protocol.published_job import PublishedDecision, PublishedJob, PublishedPause
 
 VERSION = 1
@@ -175,6 +176,9 @@ class Status(TypedDict, total=False):
     ]
     nodes: Annotated[list[PublishedNode], "the managed nodes"]
     decisions: Annotated[list[PublishedDecision], "the newest 50 decisions, the newest one first"]
+    virtual_clusters: Annotated[
+        list[PublishedVirtualCluster], "the virtual clusters, in the order of the configuration"
+    ]
 
 
 def check_version(status: Status) -> None:

@@ -32,8 +32,16 @@ from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.size.sizing import sized
 
 
-def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:
-    """Return what to do with each job. `policy`: in place of the one that the configuration names.
+def decide(
+    snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None, ranking: Ranking | None = None
+) -> Plan:
+    """Return what to do with each job.
+
+    Args:
+        snapshot: Jobs, nodes and allocations.
+        config: The configuration of the stages.
+        policy: In place of the one that the configuration names.
+        ranking: The order of the jobs where it is known already, as the policy returns it.
 
     A job that may start on free GPUs only never causes a preemption: where such a job starts and jobs are preempted for other
     jobs, the decision is repeated without it, as its GPUs may suffice for those.
@@ -41,7 +49,7 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     O(jobs log jobs + started jobs x nodes); each job that is skipped, as no nodes fit it, costs up to one more walk.
     """
     policy = policy or POLICIES[config.name]
-    ranking = policy.rank(snapshot, config)
+    ranking = ranking or policy.rank(snapshot, config)
     barred = not_admitted(snapshot, config.admission, ranking.order)
     snapshot = sized(snapshot, config.sizing, ranking.order)
     plan = _decided(snapshot, config, policy, ranking, barred)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tiresias.scheduler.evict.defragment import repacked
 from tiresias.scheduler.evict.drain import Drain
 from tiresias.scheduler.evict.eviction import Walk
 from tiresias.scheduler.evict.protection import is_protected
+from tiresias.scheduler.idle_pools import unchanged
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, JobState, Plan, Preempt, Snapshot, Start
 from tiresias.scheduler.place.candidate_nodes import Placement
 from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdings, PlacementRequest, free
@@ -25,6 +27,8 @@ from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
 from tiresias.scheduler.selection import evicted
+
+_WAITING, _RUNNING, _RELEASING = int(JobState.WAITING), int(JobState.RUNNING), int(JobState.RELEASING)  # compare faster
 
 
 class PlanBuilder:
@@ -54,20 +58,18 @@ class PlanBuilder:
         jobs = snapshot.jobs
         self._rank = np.empty(len(jobs), np.int64)
         self._rank[self._ranking.order] = np.arange(len(jobs))
-        running, waiting = jobs.state == JobState.RUNNING, jobs.state == JobState.WAITING
+        running, waiting = jobs.state == _RUNNING, jobs.state == _WAITING
         self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
-        backlog = int(self._applies.sum()) / max(int(snapshot.nodes.gpus.sum()), 1)
+        self._backlog = int(self._applies.sum()) / max(int(snapshot.nodes.gpus.sum()), 1)
         self._lower_ranked = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
         self._applies &= np.logical_not(self._lower_ranked)
         self._free_only = free_only(jobs)
-        drains = np.broadcast_to(np.asarray(policy.drains(jobs, snapshot.time, config), np.bool_), (len(jobs),))
-        self._drains = drains & self._applies & np.logical_not(self._free_only)
+        drains = policy.drains(jobs, snapshot.time, config)
+        self._drains = np.logical_and(drains, self._applies & np.logical_not(self._free_only))
         self._walked = np.zeros(len(jobs), np.bool_)
         self._admission = QuotaUse(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
-        self._worth = _column(policy.worth(jobs, snapshot.time, config), len(jobs))
-        self._loss = _column(policy.loss(jobs, backlog, snapshot.time, config), len(jobs))
         self._requests = PlacementRequests(snapshot, self._placer)
         self._why: dict[int, Reason] = {}
         self._scattered: list[int] = []  # enough GPUs are free for these jobs, but not on the nodes that they need
@@ -147,15 +149,22 @@ class PlanBuilder:
         if not (self._competes[order] & ~selected).any():
             return selected
         policy = self._policy
-        worth, loss = self._worth[order], self._loss[order]
+        worth, loss = (column[order] for column in self._weights)
         walked = Walk(order, cost, ~waits, selected, worth, loss, policy.release_rate, capacity, policy.spares)
         return evicted(self._snapshot, self._config.eviction, walked, admission)
+
+    @cached_property
+    def _weights(self) -> tuple[Floats, Floats]:
+        """What the start of each job is worth, and what its preemption costs."""
+        jobs, policy, time = self._snapshot.jobs, self._policy, self._snapshot.time
+        worth, loss = policy.worth(jobs, time, self._config), policy.loss(jobs, self._backlog, time, self._config)
+        return _column(worth, len(jobs)), _column(loss, len(jobs))
 
     def _everything(self) -> tuple[Floats, Floats]:
         """Return what is free now, and what would be free after all possible preemptions; shape (nodes, columns)."""
         nodes, jobs = self._snapshot.nodes, self._snapshot.jobs
         now = free(nodes)
-        going = np.flatnonzero((jobs.state == JobState.RELEASING) | self._competes)
+        going = np.flatnonzero((jobs.state == _RELEASING) | self._competes)
         return now, now + self._holdings.on_nodes(going)
 
     def _assign_all(self, assignment: Assignment, waiting: Ints, selected: Bools) -> bool:
@@ -230,9 +239,7 @@ class PlanBuilder:
         order = self._ranking.order
         preemptions = assignment.victims(order[(self._competes & ~assignment.keeps)[order]].tolist())
         preemptions |= self._defragment(assignment)
-        holds = (jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)
-        effect = np.select([holds, jobs.state == JobState.RELEASING], [Effect.KEEP, Effect.RELEASE], Effect.WAIT)
-        effect = effect.astype(np.int64)
+        effect = unchanged(jobs)
         effect[list(assignment.starts)] = Effect.START
         effect[list(preemptions)] = Effect.PREEMPT
         victims = (Preempt(jobs.id[row], jobs.id[other]) for row, other in preemptions.items())

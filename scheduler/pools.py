@@ -7,82 +7,73 @@ the pools.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Allocations, Effect, Ints, Jobs, Nodes, Plan, Quota, Snapshot
+from tiresias.scheduler.idle_pools import PooledGpus, unchanged
+from tiresias.scheduler.model import Ints, Jobs, Plan, Quota, Snapshot
 from tiresias.scheduler.next_change import next_change
-from tiresias.scheduler.rank.policy import Policy
-from tiresias.scheduler.rank.standing import JoinedStanding, Standing
-from tiresias.scheduler.resources import Resources
-from tiresias.scheduler.topology_tree import Topology
-
-T = TypeVar("T", Jobs, Nodes, Allocations)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NodePool:
-    """Jobs and nodes under one policy.
-
-    Attributes:
-        jobs, nodes: rows of the whole snapshot, rising; shape (jobs of the pool,) and (nodes of the pool,).
-        queues_before: queues of other pools, which are counted first where a queue is named.
-        note: added to the text of each job's rank, such as why another policy than the configured one ranks.
-    """
-
-    jobs: Ints
-    nodes: Ints
-    config: PolicyConfig
-    policy: Policy
-    queues_before: int = 0
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolDecision:
-    """A pool's own snapshot, and what is decided there; their rows are those of `pool.jobs` and `pool.nodes`."""
-
-    pool: NodePool
-    snapshot: Snapshot
-    plan: Plan
-
-    def row(self, whole: int) -> int:
-        """The row here of a job that the whole snapshot has in row `whole`."""
-        return int(np.searchsorted(self.pool.jobs, whole))
-
-    def has(self, whole: int) -> bool:
-        """Return whether the pool has the job that the whole snapshot has in row `whole`."""
-        row = self.row(whole)
-        return row < len(self.pool.jobs) and bool(self.pool.jobs[row] == whole)
+from tiresias.scheduler.pool_decisions import JoinedStanding as JoinedStanding
+from tiresias.scheduler.pool_decisions import NodePool as NodePool
+from tiresias.scheduler.pool_decisions import PoolDecision as PoolDecision
+from tiresias.scheduler.pool_decisions import PoolDecisions, decide_each
+from tiresias.scheduler.pool_decisions import numbered as numbered
+from tiresias.scheduler.pool_ranks import PooledJobs
+from tiresias.scheduler.table_rows import rows_of as rows_of
 
 
 def decide_pools(snapshot: Snapshot, pools: Sequence[NodePool]) -> tuple[Plan, tuple[PoolDecision, ...]]:
     """`pools`: each job and each node of the snapshot is in exactly one. Returns the plan of all jobs, and those of the pools.
 
-    O(jobs + nodes + allocations) beside what `decide` takes.
+    O(jobs log jobs + nodes + allocations), and what `decide` takes for each pool in which a job may start.
     """
     if len(pools) == 1:
         plan = decide(snapshot, pools[0].config, pools[0].policy)
         if pools[0].note:
             plan = numbered(plan, snapshot, pools[0])
         return plan, (PoolDecision(pools[0], snapshot, plan),)
-    parts: list[PoolDecision] = []
-    left = list(snapshot.quotas)
-    for pool in pools:
-        own = part_of(replace(snapshot, quotas=tuple(left)), pool)
-        parts.append(PoolDecision(pool, own, numbered(decide(own, pool.config, pool.policy), own, pool)))
-        left = [quota_without(quota, parts[-1]) for quota in left]
-    return _joined(len(snapshot.jobs), parts), tuple(parts)
+    of_job = index_of(len(snapshot.jobs), [pool.jobs for pool in pools])
+    pooled = PooledJobs(snapshot.time, snapshot.jobs, of_job, [(pool.config, pool.policy) for pool in pools])
+    found = decide_each(
+        pooled,
+        pools,
+        partial(gpus_of, snapshot, pools, of_job),
+        snapshot.quotas,
+        lambda at, left: part_of(replace(snapshot, quotas=left), pools[at]),
+    )
+    return _joined(snapshot.jobs, found), found.parts
 
 
-def numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
-    """With words that name queues as `queues_before` counts them."""
-    standing = Standing(own, plan.queue, pool.policy, pool.config, pool.queues_before, pool.note)
-    return replace(plan, standing=standing)
+def index_of(count: int, rows: Sequence[Ints]) -> Ints:
+    """Return for each of `count` rows the index of the list that has it; -1: none has it."""
+    found = np.full(count, -1, np.int64)
+    for at, each in enumerate(rows):
+        found[each] = at
+    return found
+
+
+def gpus_of(snapshot: Snapshot, pools: Sequence[NodePool], of_job: Ints) -> PooledGpus:
+    """Return the GPUs of the pools. What a job has on nodes of other pools does not count.
+
+    Args:
+        snapshot: Jobs, nodes and allocations.
+        pools: The pools; no node is in two of them.
+        of_job: Index of each job's pool, shape (jobs,); -1: it is in none.
+    """
+    nodes, held, count = snapshot.nodes, snapshot.allocations, len(pools)
+    of_node = index_of(len(nodes), [pool.nodes for pool in pools])
+    free = np.where(nodes.usable, nodes.free["gpus"], 0.0)
+    own = nodes.usable[held.node] & (of_node[held.node] == of_job[held.job]) & (of_job[held.job] >= 0)
+    inside = of_node >= 0
+    return PooledGpus(
+        np.bincount(of_node[inside], nodes.gpus[inside], count).astype(np.int64),
+        np.bincount(of_node[inside], free[inside], count).astype(np.float64),
+        held.job[own],
+        held.resources["gpus"][own],
+    )
 
 
 def next_change_of(parts: Sequence[PoolDecision]) -> float:
@@ -104,54 +95,23 @@ def part_of(snapshot: Snapshot, pool: NodePool) -> Snapshot:
     return Snapshot(snapshot.time, rows_of(snapshot.jobs, pool.jobs), rows_of(snapshot.nodes, pool.nodes), own, quotas)
 
 
-def rows_of(table: T, rows: Ints) -> T:
-    """Return these rows of each column."""
-    return replace(table, **{one.name: _taken(getattr(table, one.name), rows) for one in fields(table)})
-
-
-def _taken(column: Any, rows: Ints) -> Any:
-    if isinstance(column, Resources):
-        return column.rows(rows)
-    if isinstance(column, Topology):
-        return column.of_nodes(rows)
-    if isinstance(column, tuple):
-        return tuple(column[row] for row in rows.tolist()) if column else ()
-    return None if column is None else column[rows]
-
-
 def quota_of_rows(quota: Quota, row_of: Ints) -> Quota:
     own = {int(row_of[row]): amount for row, amount in quota.amounts.items() if row_of[row] >= 0}
     return replace(quota, amounts=own)
 
 
-def quota_without(quota: Quota, part: PoolDecision) -> Quota:
-    """What the jobs that start in a pool, and those for which GPUs are reserved there, leave of the quota."""
-    taken = {start.job for start in (*part.plan.starts, *part.plan.reserved)}
-    rows = [whole for whole, job in zip(part.pool.jobs.tolist(), part.snapshot.jobs.id, strict=True) if job in taken]
-    return replace(quota, left=quota.left - sum(quota.amounts.get(row, 0.0) for row in rows))
-
-
-def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
+def _joined(jobs: Jobs, found: PoolDecisions) -> Plan:
     """One plan. Ranks count through, pool by pool."""
-    action, queue, rank = (np.full(count, fill, np.int64) for fill in (Effect.WAIT, 0, 0))
-    standings: list[tuple[Ints, Standing]] = []
-    first = 0
-    for part in parts:
-        rows = part.pool.jobs
-        action[rows], queue[rows], rank[rows] = part.plan.effect, part.plan.queue, part.plan.rank + first
-        assert isinstance(part.plan.standing, Standing), "as `numbered` gives it"
-        standings.append((rows, part.plan.standing))
-        first += len(rows)
-
-    why = {int(part.pool.jobs[row]): words for part in parts for row, words in part.plan.why.items()}
-    plans = [part.plan for part in parts]
+    effect, plans = unchanged(jobs), list[Plan]()
+    for part in found.busy:
+        effect[part.pool.jobs] = part.plan.effect
+        plans.append(part.plan)
     return Plan(
-        action,
-        queue,
-        rank,
+        effect,
+        *found.order(),
         actions=(*(one for plan in plans for one in plan.starts), *(one for plan in plans for one in plan.preemptions)),
-        promoted=tuple(one for plan in plans for one in plan.promoted),
+        promoted=tuple(found.promoted(jobs.id)),
         reserved=tuple(one for plan in plans for one in plan.reserved),
-        why=why,
-        standing=JoinedStanding(tuple(standings)),
+        why=found.why(),
+        standing=JoinedStanding(found.parts),
     )

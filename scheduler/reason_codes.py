@@ -22,7 +22,16 @@ class ReasonCode(IntEnum):
     COVERED = 10  # text: the virtual cluster, which keeps cells free for the job that runs elsewhere
     OUTSIDE = 11  # the job belongs to no virtual cluster
     UNBOUND = 12  # text: the virtual cluster, which has enough free GPUs, but no hardware that fits the request
-    CONFINED = 13  # the job belongs to no virtual cluster, and may not run opportunistically
+    IN_CELLS = 13  # text: the virtual cluster, in whose cells the job runs
+    CELLS_BEING_FREED = (
+        14  # text: the virtual cluster; amount: its free cells of the level; jobs: preempted ones on `nodes`
+    )
+    CELLS_IN_USE = (
+        15  # text: the virtual cluster; needed, amount, in_use: cells of the level; jobs: which hold its cells
+    )
+    BEYOND_CELLS = 16  # text: the virtual cluster; amount: its GPUs; needed: requested GPUs
+    PREEMPTED_FOR_CELLS = 17  # text: the virtual cluster of the job in `jobs`, which starts on these GPUs
+    CONFINED = 18  # the job belongs to no virtual cluster, and may not run opportunistically
 
 
 class Reason(NamedTuple):
@@ -31,9 +40,12 @@ class Reason(NamedTuple):
     Attributes:
         code: What happened.
         text: A job id, an admission rule or Slurm's reason.
-        amount: Nodes.
+        amount: Nodes, GPUs or cells.
         seconds: A duration.
         nodes: Names of nodes with GPUs.
+        level: Type of a cell of a virtual cluster, such as node or leaf.
+        needed, in_use: Cells of that type that the job needs, and that jobs use.
+        jobs: Ids of other jobs.
     """
 
     code: ReasonCode
@@ -41,3 +53,7 @@ class Reason(NamedTuple):
     amount: int = 0
     seconds: float = 0.0
     nodes: tuple[tuple[str, int], ...] = ()
+    level: str = ""
+    needed: int = 0
+    in_use: int = 0
+    jobs: tuple[str, ...] = ()

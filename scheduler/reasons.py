@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import obstacle
+from tiresias.scheduler.cell_words import CELL_WORDS
 from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot, Start
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 
@@ -46,6 +47,8 @@ _WORDS: Mapping[ReasonCode, str] = {
 
 def in_words(reason: Reason) -> str:
     """The text of a reason."""
+    if reason.code in CELL_WORDS:
+        return CELL_WORDS[reason.code](reason)
     count = "one node" if reason.amount == 1 else f"{reason.amount} nodes"
     return _WORDS[reason.code].format(
         text=reason.text, count=count, seconds=reason.seconds, places=_on_nodes(reason.nodes)

@@ -70,12 +70,13 @@ class EventLoop:
         self._ends, self._changes = EventQueue(), EventQueue()
         self.events: list[tuple[EventKind, int]] = []  # of the last step
         self._results, self._recorder = JobRecorder(len(trace)), TimelineRecorder()
-        self._completions, self._learns = CompletionRecorder(trace, rules.history), rules.policy.refit_at < math.inf
+        policy = rules.policy_of(trace.vc)
+        self._completions, self._learns = CompletionRecorder(trace, rules.history), policy.refit_at < math.inf
         self._claims = rules.reporting.claims(trace) if rules.reporting else None
         self._decides_after_release = (
             rules.tenants is not None
         )  # a preempted job may start elsewhere at the same moment
-        self._follow(rules.policy)
+        self._follow(policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._next_submit, self._next_outage = self._submit[0], float(self._outages.moment)
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf

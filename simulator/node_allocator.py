@@ -40,7 +40,7 @@ class NodeAllocator:
     ) -> None:
         """`models`, `clusters`: the model and the virtual cluster of each row of the trace."""
         self._clusters = clusters
-        self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
+        self._policy, self._config, self._jobs = rules.policy_of(clusters), rules.config, jobs
         self._decide = _decision(rules)
         self._placement, self._gpus_per_node, self._models = rules.placement, cluster.gpus_per_node, models
         self._by_row = _placement_of_rows(rules.placement, models)

@@ -50,6 +50,11 @@ def queueing(trace: Trace, outcome: Outcome) -> Floats:
     return delay
 
 
+def waiting(delay: Floats, percentile: float) -> Summary:
+    """Return mean and one percentile of the waits of some jobs, seconds: `mean`, and for example `p99`."""
+    return {"mean": float(delay.mean()), f"p{percentile:g}": float(np.percentile(delay, percentile))}
+
+
 def by_virtual_cluster(trace: Trace, outcome: Outcome) -> dict[str, Summary]:
     """Return jobs, mean and 99th percentile of queueing, and mean JCT of each virtual cluster of the trace, by name."""
     names, cluster = np.unique(trace.vc, return_inverse=True)

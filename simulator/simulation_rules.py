@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,3 +81,11 @@ class Rules:
             raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")
         if self.placement and not self.by_node:
             raise UsageError("a placement needs a simulation by node; set by_node (--by-node)")
+
+    def policy_of(self, clusters: Sequence[str]) -> Policy:
+        """Return the policy of a simulation: that of the rules, or all of its tenants as one.
+
+        Args:
+            clusters: The virtual cluster of each row of the trace.
+        """
+        return self.tenants.policy(self.policy, clusters) if self.tenants else self.policy

@@ -19,21 +19,22 @@ _KEPT = ("PATH", "HOME", "SLURM_CONF")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
 
 
-def history(since: str, partitions: Sequence[str]) -> tuple[Trace, ClusterSize]:
+def history(since: str, partitions: Sequence[str], *, equal_nodes: bool = False) -> tuple[Trace, ClusterSize]:
     """Read the jobs that requested GPUs, and the GPUs of the cluster.
 
     Args:
         since: Begin of the history, in the form of sacct's -S, such as now-90days.
         partitions: Only jobs and nodes of these partitions; empty: of all.
+        equal_nodes: Refuse nodes with different numbers of GPUs.
 
     Returns:
         The jobs, and the size of the cluster.
 
     Raises:
-        UsageError: There is no accounting, or no GPU.
+        UsageError: There is no accounting, or no GPU, or nodes are not equal.
         TiresiasError: Slurm does not answer.
     """
-    machine = cluster(partitions)
+    machine = cluster(partitions, equal_nodes=equal_nodes)
     words = [*COMMAND.split(), since]
     table = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
     with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
@@ -42,19 +43,32 @@ def history(since: str, partitions: Sequence[str]) -> tuple[Trace, ClusterSize]:
         return read_trace(Path(file.name), machine.gpus), machine
 
 
-def cluster(partitions: Sequence[str]) -> ClusterSize:
-    """Return the size of the cluster. Unequal nodes become single GPUs, which is equal where jobs may be placed anywhere."""
+def cluster(partitions: Sequence[str], *, equal_nodes: bool = False) -> ClusterSize:
+    """Return the size of the cluster. Unequal nodes become single GPUs, which is equal where jobs may be placed anywhere, or are
+    refused."""
     lines = _output(["scontrol", "show", "node", "-o"]).decode(errors="replace").splitlines()
     nodes = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
     selected = [
         node for node in nodes if not partitions or set(node.get("Partitions", "").split(",")) & set(partitions)
     ]
     gpus = [sum(map(int, _GPUS.findall(node.get("Gres", "")))) for node in selected]
-    there = [count for count in gpus if count]
-    if not there:
-        where = f" in {','.join(partitions)}" if partitions else ""
+    return cluster_size([count for count in gpus if count], partitions, equal_nodes=equal_nodes)
+
+
+def cluster_size(gpus: Sequence[int], partitions: Sequence[str] = (), *, equal_nodes: bool = False) -> ClusterSize:
+    """Return the size of a cluster whose nodes have so many GPUs each. Raises UsageError as `cluster`."""
+    where = f" in {','.join(partitions)}" if partitions else ""
+    if not gpus:
         raise UsageError(f"no node{where} has a GPU; name the TRACE, --nodes and --gpus-per-node")
-    return ClusterSize(len(there), there[0]) if len(set(there)) == 1 else ClusterSize(sum(there), 1)
+    sizes = sorted(set(gpus))
+    if len(sizes) == 1:
+        return ClusterSize(len(gpus), sizes[0])
+    if equal_nodes:
+        several = ", ".join(map(str, sizes))
+        raise UsageError(
+            f"the nodes{where} have {several} GPUs; cells need equal nodes: name a --partition of such nodes"
+        )
+    return ClusterSize(sum(gpus), 1)
 
 
 def _output(words: list[str]) -> bytes:

@@ -7,13 +7,13 @@ cannot be replayed are dropped; `Trace.dropped` has the reasons and counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.model import Floats, Ints
+from tiresias.scheduler.model import Bools, Floats, Ints
 from tiresias.scheduler.rank.policy import ordered
 from tiresias.simulator.formats import FORMATS
 from tiresias.simulator.formats.own import REQUIRED
@@ -59,6 +59,8 @@ class Trace:
         dropped: Jobs of the file that cannot be replayed.
         finish: The real end of each job, seconds; empty where the file does not contain it.
         claimed_total: As of `TraceColumns`.
+        account: Slurm's account of each job; "" where the file does not contain it.
+        qos: Its QOS, likewise.
     """
 
     job_id: tuple[str, ...]
@@ -72,6 +74,8 @@ class Trace:
     dropped: tuple[Dropped, ...] = ()
     finish: Floats = field(default_factory=lambda: np.zeros(0))
     claimed_total: Floats = field(default_factory=lambda: np.zeros(0))
+    account: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -94,11 +98,11 @@ class Trace:
         """Return a trace of columns in any order, all of whose jobs can be replayed."""
         columns = columns.take(_order(columns))
         nothing = ("",) * len(columns.job_id)
-        words = (columns.user, columns.vc, columns.model, columns.status)
-        user, vc, model, status = (tuple(column) or nothing for column in words)
+        words = (columns.user, columns.vc, columns.model, columns.status, columns.account, columns.qos)
+        user, vc, model, status, account, qos = (tuple(column) or nothing for column in words)
         numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
         more = (columns.dropped, columns.finish, columns.claimed_total)
-        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, *more)
+        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, *more, account=account, qos=qos)
 
     def of_partitions(self, names: Sequence[str]) -> Trace:
         """Return the jobs of these partitions; all jobs if no partition is named.
@@ -109,18 +113,30 @@ class Trace:
         rows = np.flatnonzero([not names or vc in names for vc in self.vc])
         if not len(rows):
             raise UsageError(f"no job is of partition {', '.join(names)}; there are {', '.join(sorted(set(self.vc)))}")
-        return self._take(rows)
+        return self.rows(rows)
+
+    def with_clusters(self, names: Sequence[str]) -> Trace:
+        """Return the trace with other virtual clusters, one name for each row."""
+        return replace(self, vc=tuple(names))
+
+    def without(self, rows: Bools, reason: str) -> Trace:
+        """Return the trace without these rows, shape (jobs,), which are counted as dropped under `reason`."""
+        return Trace.from_columns(self._columns().drop(rows, reason))
+
+    def rows(self, rows: Ints) -> Trace:
+        """Return these rows."""
+        return Trace.from_columns(self._columns().take(rows))
 
     def first(self, count: int) -> Trace:
         """Return the first `count` submitted jobs."""
-        return self._take(np.arange(count))
+        return self.rows(np.arange(count))
 
-    def _take(self, rows: Ints) -> Trace:
+    def _columns(self) -> TraceColumns:
         gpus, words = self.gpus.astype(np.float64), (self.user, self.vc, self.model, self.status)
-        every = TraceColumns(
-            self.job_id, self.submit, gpus, self.duration, *words, self.dropped, self.finish, self.claimed_total
+        more = (self.dropped, self.finish, self.claimed_total)
+        return TraceColumns(
+            self.job_id, self.submit, gpus, self.duration, *words, *more, account=self.account, qos=self.qos
         )
-        return Trace.from_columns(every.take(rows))
 
 
 def _order(columns: TraceColumns) -> Ints:

@@ -2,14 +2,20 @@
 
 Policies: all that the controller runs, in its exact mode; slurm-fifo and slurm-backfill are unmodified Slurm with sched/builtin and
 sched/backfill, where every job has twice its true duration as its time limit. adaptive+reports: the jobs report their progress, or
-a share of them (--reporting). las+random: all jobs are placed in one style. All clusters run at the same time unless --sequential
-is given. Times in the table are seconds of the trace: measured times multiplied by the time scale. `simulated / measured`: the mean
-JCT of a simulation of the same jobs, charged with the measured medians of starts and preemptions, over the measured one.
+a share of them (--reporting). las+random: all jobs are placed in one style. With --virtual-clusters tenants share the cluster: by a
+rule of the controller (las+virtual_clusters, las+gpu_quotas, las+private_clusters), or as Slurm has it (slurm-fairshare,
+slurm-grptres, slurm-private); a second table has the waits of each tenant.
+
+All clusters run at the same time unless --sequential is given. Times in the tables are seconds of the trace: measured times
+multiplied by the time scale. `simulated / measured`: the mean JCT of a simulation of the same jobs, charged with the measured
+medians of starts and preemptions, over the measured one.
 
 Examples:
   tiresias sandbox replay testbed480_seed1.csv --policy las,slurm-fifo
   tiresias sandbox replay trace.csv --policy slurm-fifo,slurm-backfill,las,adaptive,adaptive+reports --no-placement-effect
   tiresias sandbox replay trace.csv --policy las --jobs 60 --compress 3 --json out.json
+  tiresias sandbox replay trace.csv --policy slurm-private,slurm-grptres,las+private_clusters,las+virtual_clusters \
+    --virtual-clusters vcs.toml --nodes 12 --gpus-per-node 8 --nodes-per-leaf 2 --fewest-nodes
 """
 
 from __future__ import annotations
@@ -24,11 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.replay import replay_report, setup, simulated
+from tiresias.sandbox.replay import replay_report, setup, simulated, tenant_report
 from tiresias.sandbox.replay.chaos import Faults
 from tiresias.sandbox.replay.replay_policies import LABELS, SHOWN
+from tiresias.sandbox.replay.replay_tenants import ReplayTenants
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES
@@ -51,7 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policy",
         required=True,
         metavar="P[,P...]",
-        help=f"some of {', '.join(SHOWN)}; adaptive+reports: with reports; las+random: all in one placement",
+        help=f"some of {', '.join(SHOWN)}; adaptive+reports: with reports; las+random: all in one placement; "
+        "las+virtual_clusters: with tenants",
     )
     parser.add_argument(
         "--reporting",
@@ -84,6 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpus-per-node", type=int, default=default.gpus_per_node, metavar="N", help="default: %(default)s"
     )
+    _configure_tenants(parser)
     parser.add_argument(
         "--threshold",
         default=str(setup.THRESHOLD),
@@ -133,11 +143,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="keep the clusters' folders with logs and journals")
 
 
+def _configure_tenants(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--virtual-clusters", type=Path, metavar="FILE.toml",
+        help="[[virtual_cluster]] tables as of tiresias simulate; each becomes an account of Slurm, with the jobs whose vc it is",
+    )  # fmt: skip
+    parser.add_argument(
+        "--nodes-per-leaf", type=types.whole_number("--nodes-per-leaf"), default=0, metavar="N",
+        help="nodes under each leaf switch of the clusters' topology.conf (default: no topology)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fewest-nodes", action="store_true",
+        help="each job requests the fewest nodes that hold its GPUs (sbatch --nodes), as users do who need them together",
+    )  # fmt: skip
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the replay; the exit code is 1 if an invariant is violated, after the table is printed."""
     policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
     jobs = setup.take(read_trace(args.trace, options.gpus).jobs(), args.jobs, args.compress)
-    setup.check(policies, jobs)
+    if args.virtual_clusters:
+        options = replace(options, tenants=ReplayTenants.read(args.virtual_clusters, options.size))
+    setup.check(policies, jobs, options.tenants)
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
     trouble = Faults(args.kill_controller, args.restart_slurmctld, args.seed)
@@ -149,26 +176,29 @@ def run(args: argparse.Namespace) -> int:
     if args.sacct:
         _leave_accounting(outcomes, args.sacct)
     baseline = policies[0]
+    longer = tenant_report.anomalies(outcomes, options.time_scale) if options.tenants else {}
     if args.json:
-        args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
+        args.json.write_text(json.dumps(_document(outcomes, baseline, args, longer), indent=2) + "\n")
     print(f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" ")
     print(f"Times are seconds of the trace: measured x {options.time_scale:g}.")
-    table = replay_report.table(outcomes, baseline, LABELS)
-    Console(width=max(Console().width, Console(width=MAX_WIDTH).measure(table).maximum)).print(table)
+    _print_whole(replay_report.table(outcomes, baseline, LABELS))
+    if options.tenants:
+        _print_whole(tenant_report.table(outcomes, longer, LABELS))
     for line in (broken := replay_report.broken(outcomes)):
         console.print(f"BROKEN: {line}", style="bold red", highlight=False)
     return 1 if broken else 0
 
 
+def _print_whole(table: Table) -> None:
+    Console(width=max(Console().width, Console(width=MAX_WIDTH).measure(table).maximum)).print(table)
+
+
 def _compare(outcomes: dict[str, Outcome], jobs: list[TraceJob], options: Options, console: Console) -> None:
     """Add the simulations of the replays, and the speed-ups."""
     for policy, outcome in outcomes.items():
-        found = simulated.compared(policy, jobs, options, outcome)
-        outcome |= found
-        if not found:
-            console.print(
-                f"{policy}: not simulated: nodes are Slurm's own choice; use --no-placement-effect", highlight=False
-            )
+        outcome |= simulated.compared(policy, jobs, options, outcome)
+        if reason := simulated.not_simulated(policy, options):
+            console.print(f"{policy}: not simulated: {reason}", highlight=False)
     for policy, found in replay_report.speedups(outcomes).items():
         outcomes[policy] |= found
 
@@ -187,6 +217,8 @@ def _options(args: argparse.Namespace) -> Options:
         placement_effect=args.placement_effect,
         accounting=args.sacct is not None,
         reporting=Reporting(args.reporting, seed=args.report_seed),
+        nodes_per_leaf=args.nodes_per_leaf,
+        fewest_nodes=args.fewest_nodes,
     )
 
 
@@ -206,7 +238,9 @@ def _thresholds(text: str) -> tuple[float, ...]:
     return values
 
 
-def _document(outcomes: dict[str, Outcome], baseline: str, args: argparse.Namespace) -> dict[str, Any]:
+def _document(
+    outcomes: dict[str, Outcome], baseline: str, args: argparse.Namespace, longer: dict[str, list[str]]
+) -> dict[str, Any]:
     return {
         "trace": args.trace.name,
         "time_scale": args.time_scale,
@@ -214,4 +248,5 @@ def _document(outcomes: dict[str, Outcome], baseline: str, args: argparse.Namesp
         "policies": outcomes,
         "baseline": baseline,
         "ratios": replay_report.ratios(outcomes, baseline),
+        **({"longer_than_private": longer} if longer else {}),
     }

@@ -26,7 +26,7 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.protocol import environment
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.replay import preparation, setup
+from tiresias.sandbox.replay import preparation, setup, tenant_setup
 from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProgress
 from tiresias.sandbox.replay.setup import FOLDER, USERS, Options
@@ -225,6 +225,8 @@ class Replay:
         (self.folder / "epilog.sh").write_text(setup.EPILOG)
         (self.folder / "epilog.sh").chmod(0o755)
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
+        if self.options.tenants:
+            tenant_setup.prepare(self.cluster, self.policy, self.options.tenants, USERS)
         if self.policy in MANAGED_POLICIES:
             preparation.make_job_roots(self.cluster)
             preparation.store_profiles(self.cluster, self.jobs)

@@ -1,7 +1,8 @@
 """The policies of a replay by name: those that the controller runs, and unmodified Slurm. Pure.
 
 NAME[+PLACEMENT][+reports]: a policy of the controller, with all jobs in one placement, and with jobs that report their progress.
-slurm-fifo and slurm-backfill: unmodified Slurm.
+NAME+RULE: tenants share the cluster by this rule of the controller, such as las+virtual_clusters.
+slurm-fifo and slurm-backfill: unmodified Slurm. slurm-fairshare, slurm-grptres and slurm-private: the same with tenants.
 """
 
 from __future__ import annotations
@@ -9,11 +10,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.stages import POLICIES
+from tiresias.scheduler.stages import POLICIES, TENANT_RULES
 from tiresias.simulator.simulated_placement import BY_SKEW, STYLES
 
 REPORTS = "reports"
-STOCK_POLICIES = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
+FAIR_SHARE, GROUP_LIMITS, PARTITIONS = "slurm-fairshare", "slurm-grptres", "slurm-private"
+PRIVATE_RULE = "private_clusters"
+WITHOUT_TENANTS = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
+_STOCK_TENANTS = {
+    FAIR_SHARE: "Slurm fair share",
+    GROUP_LIMITS: "Slurm GrpTRES",
+    PARTITIONS: "Slurm private partitions",
+}
+STOCK_POLICIES = WITHOUT_TENANTS | _STOCK_TENANTS
 _OWN_LABELS = {"las": "Tiresias-L", "gittins": "Tiresias-G", "fifo": "Tiresias, FIFO"}
 _STYLES = tuple(style for style in STYLES if style != BY_SKEW)
 
@@ -25,30 +34,33 @@ class ReplayPolicy(NamedTuple):
         name: The policy as the controller's configuration names it; packages of this host are not installed in the cluster.
         style: Placement of all jobs; BY_SKEW: by their models.
         reports: Whether jobs report their progress.
+        rule: The rule by which tenants share the cluster; "": there are no tenants.
     """
 
     name: str
     style: str = BY_SKEW
     reports: bool = False
+    rule: str = ""
 
     @classmethod
     def parsed(cls, text: str) -> ReplayPolicy:
         """Return the policy of this name, one of MANAGED_POLICIES."""
         name, *parts = text.split("+")
-        styles = [part for part in parts if part != REPORTS]
-        return cls(name, styles[0] if styles else BY_SKEW, REPORTS in parts)
+        style = next((part for part in parts if part in _STYLES), BY_SKEW)
+        return cls(name, style, REPORTS in parts, next((part for part in parts if part in TENANT_RULES.built_in), ""))
 
     @property
     def text(self) -> str:
         """The name of this policy in a replay."""
         style = [] if self.style == BY_SKEW else [self.style]
-        return "+".join([self.name, *style, *([REPORTS] if self.reports else [])])
+        return "+".join([self.name, *style, *([REPORTS] if self.reports else []), *([self.rule] if self.rule else [])])
 
     @property
     def label(self) -> str:
         """The heading of its column."""
         words = [_OWN_LABELS.get(self.name) or f"Tiresias, {_words(self.name)}"]
         words += [] if self.style == BY_SKEW else [_words(self.style)]
+        words += [_words(self.rule)] if self.rule else []
         return ", ".join([*words, *([REPORTS] if self.reports else [])])
 
 
@@ -61,10 +73,28 @@ _MANAGED = [
     for reports in (False, True)
     for style in (BY_SKEW, *_STYLES)
     for name in POLICIES.built_in
-]
+] + [ReplayPolicy(name, rule=rule) for rule in TENANT_RULES.built_in for name in POLICIES.built_in]
 MANAGED_POLICIES = {policy.text: policy.label for policy in _MANAGED}
 LABELS = MANAGED_POLICIES | STOCK_POLICIES
 SHOWN = (*POLICIES.built_in, *STOCK_POLICIES)
+
+
+def has_tenants(policy: str) -> bool:
+    """Return whether the policy of this name, one of LABELS, distinguishes tenants."""
+    return policy in _STOCK_TENANTS or bool(policy in MANAGED_POLICIES and ReplayPolicy.parsed(policy).rule)
+
+
+def private_counterpart(policy: str) -> str:
+    """Return the policy in which each tenant has nodes of its own, with the same order of jobs; "" if there is none."""
+    if policy in STOCK_POLICIES:
+        return PARTITIONS
+    parsed = ReplayPolicy.parsed(policy)
+    return parsed._replace(rule=PRIVATE_RULE).text if parsed.rule else ""
+
+
+def is_private(policy: str) -> bool:
+    """Return whether each tenant has nodes of its own, so that none of its jobs may be larger."""
+    return has_tenants(policy) and private_counterpart(policy) == policy
 
 
 def check_names(names: list[str]) -> None:
@@ -73,5 +103,6 @@ def check_names(names: list[str]) -> None:
         if name not in LABELS:
             raise UsageError(
                 f"no policy {name!r}: use any of {', '.join(SHOWN)}; after a policy of the controller, +{REPORTS} (jobs report "
-                f"their progress) or, for all jobs in one placement, + and one of {', '.join(_STYLES)}, such as las+random"
+                f"their progress) or, for all jobs in one placement, + and one of {', '.join(_STYLES)}, such as las+random; with "
+                f"tenants + and one of {', '.join(TENANT_RULES.built_in)}"
             )

@@ -15,7 +15,15 @@ from tiresias.errors import TiresiasError
 from tiresias.profiler import build
 from tiresias.protocol.status import Status
 from tiresias.sandbox import host, pyslurm_layer, rootfs
-from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report, start_overhead
+from tiresias.sandbox.replay import (
+    fragmentation,
+    invariants,
+    latency,
+    progress_view,
+    replay_report,
+    start_overhead,
+    tenant_report,
+)
 from tiresias.sandbox.replay.chaos import Chaos, Faults
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
@@ -71,7 +79,7 @@ def side_by_side(
     trouble: Faults | None = None,
 ) -> dict[str, Outcome]:
     """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants`, for policies of the controller
-    `claims` (jobs whose reports became claims of remaining time), and with accounting `sacct`.
+    `claims` (jobs whose reports became claims of remaining time), with tenants their waits (`tenants`), with accounting `sacct`.
 
     Raises:
         TiresiasError: a process of a replay died.
@@ -117,6 +125,8 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     replay.settle()
     results = replay.results()
     known: Outcome = {"sacct": replay.accounting()} if options.accounting else {}
+    if options.tenants:
+        known["tenants"] = tenant_report.waits(results, options.time_scale)
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)

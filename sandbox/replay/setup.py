@@ -2,7 +2,7 @@
 
 The controller's policies (replay_policies.py) run in its exact mode; their jobs are submitted with tsbatch, and their traffic is
 known (model_profiles.py). slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and sched/backfill, with the same jobs
-submitted by sbatch: no supervisor, no hooks.
+submitted by sbatch: no supervisor, no hooks. What Slurm's policies with tenants are: tenant_setup.py.
 
 Each job's time limit is twice its true duration, in whole minutes, which is all that Slurm receives. Users' limits are less
 accurate, and backfilling depends on them: a strong baseline. Tiresias ignores the limits. `OverTimeLimit=UNLIMITED`: no job
@@ -23,9 +23,18 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.protocol.progress import INTERVAL_S
-from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
+from tiresias.sandbox.replay import tenant_setup
+from tiresias.sandbox.replay.replay_policies import (
+    MANAGED_POLICIES,
+    STOCK_POLICIES,
+    ReplayPolicy,
+    check_names,
+    has_tenants,
+)
+from tiresias.sandbox.replay.replay_tenants import ReplayTenants
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.models import DEFAULT, MODELS
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import WAIT_LIMIT_S
@@ -59,15 +68,23 @@ class Options:
     placement_effect: bool = True
     accounting: bool = False  # slurmdbd too
     reporting: Reporting = ALL_REPORT  # which jobs report, where the policy has +reports
+    nodes_per_leaf: int = 0  # 0: no topology
+    fewest_nodes: bool = False  # jobs request the fewest nodes that hold their GPUs
+    tenants: ReplayTenants | None = None
 
     @property
     def gpus(self) -> int:
         """Number of GPUs of the cluster."""
         return self.nodes * self.gpus_per_node
 
+    @property
+    def size(self) -> ClusterSize:
+        """The cluster as the simulator has it."""
+        return ClusterSize(self.nodes, self.gpus_per_node, self.nodes_per_leaf)
 
-def check(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
-    """Check policies and jobs.
+
+def check(policies: Sequence[str], jobs: Sequence[TraceJob], tenants: ReplayTenants | None = None) -> None:
+    """Check policies, jobs and tenants.
 
     Raises:
         UsageError: they cannot be replayed.
@@ -78,6 +95,10 @@ def check(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
             raise UsageError(
                 f"job id {job.job_id!r:.80} is used as a file name: use at most 80 letters, digits, '.', '_' and '-'"
             )
+    if tenants:
+        tenants.check(policies, jobs)
+    elif unknown := next((name for name in policies if has_tenants(name)), ""):
+        raise UsageError(f"policy {unknown}: no virtual clusters are declared; give --virtual-clusters FILE")
 
 
 def take(jobs: Sequence[TraceJob], count: int, compress: float) -> list[TraceJob]:
@@ -93,6 +114,7 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
         "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
         "OverTimeLimit": "UNLIMITED",
         "Epilog": f"{FOLDER}/epilog.sh",
+        **tenant_setup.slurm_settings(policy, options.time_scale),
     }
     return ClusterSpec(
         name=name,
@@ -102,7 +124,9 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
         cpus_per_node=max(16, options.gpus_per_node),
         scheduler="builtin" if policy == "slurm-fifo" else "backfill",
         hooks=policy in MANAGED_POLICIES,
-        accounting=options.accounting,
+        accounting=options.accounting or options.tenants is not None,
+        topology="tree" if options.nodes_per_leaf else "flat",
+        nodes_per_rack=options.nodes_per_leaf or options.nodes,
         settings=settings,
     )
 
@@ -110,6 +134,8 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
 def controller_config(policy: str, options: Options) -> str:
     """Return tiresias.toml: the paper's parameters divided by the time scale, and short periods."""
     scale, chosen = options.time_scale, ReplayPolicy.parsed(policy)
+    rule = f'admission = "{chosen.rule}"\n' if chosen.rule else ""
+    tables = options.tenants.tables() if chosen.rule and options.tenants else ""
     return f"""\
 mode = "exact"
 partitions = ["gpu"]
@@ -130,7 +156,7 @@ min_run_cost_factor = 0.0
 starve_limit = inf
 preemption_cost = {PREEMPTION_COST_S / scale}
 quantum = {max(QUANTUM_S / scale, 1.0)}
-
+{rule}
 [placement]
 style = "{chosen.style}"
 patience = {WAIT_LIMIT_S / scale}
@@ -141,7 +167,7 @@ timed = {TIMED_S / scale}
 [preemption]
 deadline = 30.0
 backoff = 5.0
-"""
+{tables}"""
 
 
 def reporters(jobs: Sequence[TraceJob], policy: str, options: Options) -> frozenset[str]:
@@ -175,6 +201,8 @@ def submission(
         "--gpus-per-task=1",
         f"--time={time_limit(job, options)}",
         f"--output={FOLDER}/output/%j.out",
+        *([f"--nodes={math.ceil(job.num_gpus / options.gpus_per_node)}"] if options.fewest_nodes else []),
+        *(tenant_setup.sbatch_options(job, policy) if options.tenants else []),
     ]
     trainer = [
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),

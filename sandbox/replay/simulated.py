@@ -16,12 +16,12 @@ import numpy as np
 
 from tiresias.sandbox.replay import setup
 from tiresias.sandbox.replay.backfill import BatchJob, ends
-from tiresias.sandbox.replay.replay_policies import STOCK_POLICIES, ReplayPolicy
+from tiresias.sandbox.replay.replay_policies import STOCK_POLICIES, ReplayPolicy, has_tenants
 from tiresias.sandbox.replay.setup import MIN_RUN_S, Options
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.simulated_placement import SimulatedPlacement
+from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, TraceJob
@@ -59,11 +59,22 @@ def mean_jct(policy: str, jobs: Sequence[TraceJob], options: Options, charges: C
         options: Of the replay.
         charges: What starts and preemptions cost.
     """
+    if not_simulated(policy, options):
+        return None
     if policy not in STOCK_POLICIES:
         return _managed(ReplayPolicy.parsed(policy), jobs, options, charges)
-    if options.placement_effect:
-        return None  # Slurm's own choice of nodes is not simulated
     return _backfill(jobs, options, charges) if policy == "slurm-backfill" else _fifo(jobs, options, charges)
+
+
+def not_simulated(policy: str, options: Options) -> str:
+    """Return why a replay is not simulated; "": it is."""
+    if options.fewest_nodes:
+        return "the simulated jobs request GPUs on any nodes, unlike those of --fewest-nodes"
+    if policy in STOCK_POLICIES and has_tenants(policy):
+        return "shares, limits and partitions of Slurm are Slurm's own"
+    if policy in STOCK_POLICIES and options.placement_effect:
+        return "nodes are Slurm's own choice; use --no-placement-effect"
+    return ""
 
 
 def compared(policy: str, jobs: Sequence[TraceJob], options: Options, outcome: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,18 +103,27 @@ def _held(job: TraceJob, charges: Charges) -> float:
 def _managed(policy: ReplayPolicy, jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
     trace = _trace(jobs, charges)
     placement = SimulatedPlacement.named(policy.style)
-    return _simulated(policy.name, trace, options, charges, placement, policy.reports)
+    tenants = options.tenants.simulated(policy.rule) if policy.rule and options.tenants else None
+    return _simulated(policy.name, trace, options, charges, placement, policy.reports, tenants)
 
 
 def _simulated(
-    policy: str, trace: Trace, options: Options, charges: Charges, placement: SimulatedPlacement | None, reports: bool
+    policy: str,
+    trace: Trace,
+    options: Options,
+    charges: Charges,
+    placement: SimulatedPlacement | None,
+    reports: bool,
+    tenants: SimulatedTenants | None = None,
 ) -> float:
     config = replace(PolicyConfig.paper(policy), thresholds=options.thresholds, min_run=MIN_RUN_S)
-    cluster, cost = ClusterSize(options.nodes, options.gpus_per_node), Cost(charges.pause, charges.resume)
+    cost = Cost(charges.pause, charges.resume)
     effect = None if placement is None else replace(placement, effect=options.placement_effect)
-    reporting = options.reporting if reports else None
-    common = Setup("", trace, cluster, config, cost, by_node=effect is not None, placement=effect, reporting=reporting)
-    outcome = simulate(trace, cluster, common.experiment(policy).rules)
+    common = Setup(
+        "", trace, options.size, config, cost, by_node=effect is not None, placement=effect,
+        reporting=options.reporting if reports else None, tenants=tenants,
+    )  # fmt: skip
+    outcome = simulate(trace, options.size, common.experiment(policy).rules)
     return float((outcome.finish - trace.submit).mean()) - charges.release
 
 

@@ -195,7 +195,10 @@ class Holdings:
         chosen[rows] = True
         mine = chosen[self._job]
         node, amount = self.node[mine], self.amount[mine]
-        return np.stack([np.bincount(node, column, self._nodes) for column in amount.T], axis=1)
+        found = np.empty((self._nodes, amount.shape[1]))
+        for at, column in enumerate(amount.T):
+            found[:, at] = np.bincount(node, column, self._nodes)
+        return found
 
     def sitting_on(self, nodes: Sequence[int]) -> Ints:
         """Return the rows of the jobs that hold resources of these nodes."""

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot
+
+SortKeys: TypeAlias = list[npt.NDArray[np.generic]]  # columns of shape (jobs,), the most significant first
 
 
 class Rows(Protocol):
@@ -215,12 +217,17 @@ class IncrementalPolicy(Policy):
         decision on."""
         return True
 
-    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
-        """O(jobs log jobs)."""
-        jobs, now = snapshot.jobs, snapshot.time
+    def sort_keys(self, jobs: Jobs, now: float, config: PolicyConfig) -> tuple[SortKeys, Bools]:
+        """Return the sort keys of jobs with the submit time as columns, and which jobs are promoted. Those of a job depend on its
+        row alone."""
         promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
         keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
-        return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
+        return [*keys, jobs.submit], promoted
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """O(jobs log jobs)."""
+        keys, promoted = self.sort_keys(snapshot.jobs, snapshot.time, config)
+        return Ranking(ordered(keys, snapshot.jobs.id), keys[0].astype(np.int64), promoted)
 
 
 def replaces(policy: Policy, method: str) -> bool:
@@ -231,22 +238,62 @@ def replaces(policy: Policy, method: str) -> bool:
 
 def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:
     """What is the same for all jobs is a single number in a policy's formulas."""
+    if isinstance(values, np.ndarray) and values.shape == (jobs,):
+        return values
     return np.broadcast_to(np.asarray(values), (jobs,))
 
 
-def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints:
-    """Rows by the keys, the most significant first; the id breaks ties. O(n log n), ids are looked at in ties only."""
-    order = np.lexsort(tuple(reversed(keys)))
-    tied = np.ones(max(len(order) - 1, 0), bool)
-    for key in keys:
-        tied &= key[order[1:]] == key[order[:-1]]
+def ordered(keys: SortKeys, ids: Sequence[str]) -> Ints:
+    """Rows by the keys, the most significant first; the id breaks ties.
+
+    O(n log n). The keys after the first one that is no whole number are read for rows that are equal up to there, and ids for rows
+    that are equal in all keys.
+    """
+    differ = [key for key in keys if len(key) and key.strides != (0,)]  # the others have one value for all jobs
+    whole = next((at for at, key in enumerate(differ) if key.dtype.kind not in "iu"), len(differ))
+    head, rest = [*_as_one(differ[:whole]), *differ[whole : whole + 1]], differ[whole + 1 :]
+    order = np.lexsort(tuple(reversed(head))) if head else np.arange(len(ids))
+    tied = _tied(head, order[:-1], order[1:])
+    if rest and tied.any():
+        twins, group = _twins(tied)
+        rows = order[twins]
+        order[twins] = rows[np.lexsort((*(key[rows] for key in reversed(rest)), group))]
+        pairs = np.flatnonzero(tied)
+        tied[pairs] = _tied(rest, order[pairs], order[pairs + 1])
     if tied.any():
-        twins = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
-        group = np.cumsum(np.concatenate(([True], ~tied)))[twins].tolist()
+        twins, group = _twins(tied)
         rows = order[twins].tolist()
         names = [natural(ids[row]) for row in rows]
-        order[twins] = [row for _, _, row in sorted(zip(group, names, rows, strict=True))]
+        order[twins] = [row for _, _, row in sorted(zip(group.tolist(), names, rows, strict=True))]
     return order
+
+
+def _as_one(keys: SortKeys) -> SortKeys:
+    """Return one key in place of keys that are whole numbers, where it is small: numpy sorts small integers in linear time."""
+    if len(keys) < 2 or not len(keys[0]):
+        return keys
+    least = [int(key.min()) for key in keys]
+    sizes = [int(key.max()) - low + 1 for key, low in zip(keys, least, strict=True)]
+    if math.prod(sizes) >= np.iinfo(np.int16).max:
+        return keys
+    found = np.zeros(len(keys[0]), np.int16)
+    for key, low, size in zip(keys, least, sizes, strict=True):
+        found = found * np.int16(size) + (key - low).astype(np.int16)
+    return [found]
+
+
+def _tied(keys: SortKeys, rows: Ints, others: Ints) -> Bools:
+    """Return which rows are equal to the others in all keys."""
+    found = np.ones(len(rows), np.bool_)
+    for key in keys:
+        found &= key[rows] == key[others]
+    return found
+
+
+def _twins(tied: Bools) -> tuple[Ints, Ints]:
+    """Return the places that are equal to a neighbour, and the number of the group of each. `tied`: of each place and the next."""
+    twins = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
+    return twins, np.cumsum(np.concatenate(([True], ~tied)))[twins]
 
 
 def natural(job_id: str) -> tuple[tuple[str | int, ...], str]:

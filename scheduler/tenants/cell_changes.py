@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, MOVABLE, CellOccupancy
-from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods, zip_pods
+from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
 from tiresias.scheduler.virtual_clusters.cell import FREE, PhysicalCell, VirtualCell, leaves_of
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
@@ -37,9 +37,7 @@ class CellChanges:
 
     def _revert(self, group: AffinityGroup, before: VirtualPods) -> None:
         """Give a gang its cells back. A bad node may have been bound to one of them meanwhile; then all cells are outdated."""
-        if all(leaf is None or can_be_bound(leaf, cell) for leaf, cell in zip_pods(group.physical, before) if cell):
-            self._clusters.gangs.revert(group, before)
-        else:
+        if not self._clusters.gangs.revert(group, before):
             self._occupancy.outdated = True
 
     def promote(self, name: str, chosen: ChosenNodes) -> bool:
@@ -84,10 +82,9 @@ class CellChanges:
         if found is None:
             return None
         group = self._clusters.gangs.reserve(request, found.physical, pods)
-        self._undo.append(partial(self._clusters.gangs.cancel, group))
-        if not group.is_whole:
-            self.take_back_last()
+        if group is None:
             return None
+        self._undo.append(partial(self._clusters.gangs.cancel, group))
         return found
 
     def take_back_last(self) -> None:

@@ -9,27 +9,27 @@ A snapshot has numbers of GPUs and no indices, so the GPUs of a gang are any fre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import Jobs, JobState, Snapshot
+from tiresias.scheduler.model import Ints, Jobs, JobState, Snapshot
+from tiresias.scheduler.place.free_capacity import GPUS
+from tiresias.scheduler.tenants.held_gangs import NO_GANGS, HeldGangs, HeldGangsReader
+from tiresias.scheduler.tenants.tenant_rules import JobTenants
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
-from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, PhysicalCell
+from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PodPlacement
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 GUARANTEED = 0  # the priority of all guaranteed gangs: the order inside of a VC is its policy's
-RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = (
-    1,
-    64,
-    128,
-    256,
-    4096,
-)  # how much a GPU in use is avoided, by its users
+# how much a GPU in use is avoided, by its users
+RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = 1, 64, 128, 256, 4096
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
+HeldCells = tuple[tuple[VirtualCell, int], ...]  # the virtual nodes of a gang, and its GPUs there
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,11 @@ class ShownGang:
         return any(cell for _, _, cell in self.held)
 
 
+def is_unmanaged(name: str) -> bool:
+    """Return whether a gang stands for the unmanaged jobs of a node."""
+    return name.startswith(_UNMANAGED)
+
+
 class CellOccupancy:
     """The gangs of the newest snapshot in their cells.
 
@@ -59,6 +64,8 @@ class CellOccupancy:
         clusters: The VCs.
         shown: What the snapshot shows of each gang, by name.
         outdated: Whether the cells could not be left as the snapshot shows them: this object can follow no other one.
+        held: The cells of the guaranteed gangs of each VC, by name.
+        changes: How often these have changed, for each VC.
     """
 
     def __init__(self, spec: CellSpecification) -> None:
@@ -66,37 +73,86 @@ class CellOccupancy:
         self.clusters = VirtualClusters(spec)
         self.shown: dict[str, ShownGang] = {}
         self.outdated = False
+        self.held: dict[str, dict[str, HeldCells]] = {name: {} for name in spec.virtual_clusters}
+        self.changes = dict.fromkeys(self.held, 0)
+        self._reader, self._before = HeldGangsReader(), NO_GANGS
+        self._lost: set[str] = set()
+        self._unmanaged: set[str] = set()
 
-    def follow(self, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> None:
-        """Hold what the snapshot shows. `cluster_of`: the VC of each job, by id. O(allocations + changed GPUs)."""
-        self._follow_health(snapshot)
-        shown = _shown_jobs(snapshot, cluster_of) | _shown_unmanaged(snapshot)
-        for name, gang in list(self.shown.items()):
-            if shown.get(name) != gang:
-                self._delete(name, gang)
-        new = [name for name in shown if name not in self.shown]
-        for name in sorted(new, key=lambda each: (not shown[each].guaranteed, each)):
-            self._allocate(name, shown[name])
+    def follow(self, snapshot: Snapshot, of_jobs: JobTenants) -> None:
+        """Hold what the snapshot shows. `of_jobs`: the VC of each job. O(jobs with GPUs + changed GPUs), the former in numpy.
+
+        Nodes that have become bad are the last change: a job that runs holds its cells whatever is bad, also after a restart.
+        """
+        gangs = self._reader.read(snapshot, of_jobs.names, of_jobs.of)
+        changed = self._changed_jobs(snapshot, of_jobs, gangs) | self._changed_unmanaged(snapshot)
+        self._before = gangs
+        names = snapshot.nodes.name
+        bad = {names[row] for row in np.flatnonzero(~snapshot.nodes.usable).tolist()}
+        healthy, new = (
+            sorted(each) for each in (self.clusters.cells.bad.nodes - bad, bad - self.clusters.cells.bad.nodes)
+        )
+        for node in healthy:
+            self.clusters.node_healthy(node)
+        if changed or healthy:
+            self._replace(changed)
+        for node in new:
+            self.clusters.node_bad(node)
         for chain in self.clusters.cells.chains.values():
             chain.sort()
 
+    def _changed_jobs(self, snapshot: Snapshot, of_jobs: JobTenants, gangs: HeldGangs) -> dict[str, ShownGang | None]:
+        """Return what is shown of the jobs of which something else was shown before; None: nothing."""
+        found: dict[str, ShownGang | None] = {}
+        is_changed = gangs.changed(self._before)
+        if len(gangs.ids) - np.count_nonzero(is_changed) < len(self._before.ids):
+            found = dict.fromkeys(set(self._before.ids).difference(gangs.ids))
+        for at in np.flatnonzero(is_changed).tolist():
+            row = int(gangs.rows[at])
+            found[gangs.ids[at]] = _shown(snapshot, row, of_jobs.name(row), gangs.allocations(at))
+        return {name: gang for name, gang in found.items() if self.shown.get(name) != gang}
+
+    def _changed_unmanaged(self, snapshot: Snapshot) -> dict[str, ShownGang | None]:
+        shown = _shown_unmanaged(snapshot)
+        gone = [name for name in self._unmanaged if name not in shown]
+        self._unmanaged = set(shown)
+        return dict.fromkeys(gone) | {name: gang for name, gang in shown.items() if self.shown.get(name) != gang}
+
+    def _replace(self, changed: Mapping[str, ShownGang | None]) -> None:
+        """Delete the changed gangs, in the order in which they were allocated, and allocate what is shown of them now."""
+        for name in [name for name in self.shown if name in changed] if changed else ():
+            self._delete(name, self.shown[name])
+        new = [(not gang.guaranteed, name, gang) for name, gang in changed.items() if gang is not None]
+        for _, name, gang in sorted(new, key=lambda each: each[:2]):
+            self._allocate(name, gang)
+        groups = self.clusters.groups
+        for cluster, held in self.held.items():
+            for name in [name for name in held if groups[name].virtual is None]:  # it lost its cells to another gang
+                self._lose(cluster, name)
+                self._lost.add(name)
+
+    def _lose(self, cluster: str, name: str) -> None:
+        del self.held[cluster][name]
+        self.changes[cluster] += 1
+
+    @property
+    def rows_with_gpus(self) -> Ints:
+        """The rows of the jobs with GPUs in the newest snapshot."""
+        return self._before.rows
+
     def is_guaranteed(self, name: str) -> bool:
         """Return whether a gang holds cells of its VC."""
-        group = self.clusters.groups.get(name)
-        return group is not None and group.virtual is not None and self.shown[name].guaranteed
+        gang = self.shown.get(name)
+        return gang is not None and name in self.held.get(gang.cluster, ())
+
+    def lost(self) -> list[str]:
+        """Return the gangs of which the snapshot shows cells that their VC does not have any more."""
+        return [name for name in self.shown if name in self._lost] if self._lost else []
 
     def weigh(self, group: AffinityGroup, weight: int) -> None:
         """Avoid the GPUs of an opportunistic gang by so much more."""
         for leaf in group.leaves():
             self.clusters.cells.chains[leaf.chain.name].count_opportunistic(leaf, weight)
-
-    def _follow_health(self, snapshot: Snapshot) -> None:
-        names, bad = snapshot.nodes.name, self.clusters.cells.bad.nodes
-        now = {names[row] for row in np.flatnonzero(~snapshot.nodes.usable).tolist()}
-        for node in sorted(bad - now):
-            self.clusters.node_healthy(node)
-        for node in sorted(now - bad):
-            self.clusters.node_bad(node)
 
     def _delete(self, name: str, gang: ShownGang) -> None:
         group = self.clusters.groups[name]
@@ -104,6 +160,9 @@ class CellOccupancy:
             self.weigh(group, 1 - gang.weight)
         self.clusters.delete(name)
         del self.shown[name]
+        self._lost.discard(name)
+        if name in self.held.get(gang.cluster, ()):
+            self._lose(gang.cluster, name)
 
     def _allocate(self, name: str, gang: ShownGang) -> None:
         pods = [self._pod(*each) for each in sorted(gang.held, key=lambda each: (each[1], each[0]))]
@@ -118,6 +177,11 @@ class CellOccupancy:
         if group.virtual is None or not gang.guaranteed:
             group.virtual = None
             self.weigh(group, gang.weight - 1)
+            if gang.guaranteed:
+                self._lost.add(name)
+        else:
+            self.held[gang.cluster][name] = tuple(held_by(group).items())
+            self.changes[gang.cluster] += 1
 
     def _pod(self, node: str, gpus: int, cell: str) -> PodPlacement:
         leaves = [leaf for leaf in self.clusters.cells.physical.leaves.get(node, ()) if leaf.user is None][:gpus]
@@ -130,23 +194,31 @@ class CellOccupancy:
         return leaves[0].chain.name if leaves else next(iter(self.clusters.cells.levels))
 
 
-def _shown_jobs(snapshot: Snapshot, cluster_of: Mapping[str, str]) -> dict[str, ShownGang]:
-    jobs, held = snapshot.jobs, snapshot.allocations
-    cells = held.owned_cell or ("",) * len(held.job)
-    rows: dict[int, list[tuple[str, int, str]]] = {}
-    nodes, gpus = snapshot.nodes.name, held.resources["gpus"]
-    for job, node, count, cell in zip(held.job.tolist(), held.node.tolist(), gpus.tolist(), cells, strict=True):
-        if count >= 1:
-            rows.setdefault(job, []).append((nodes[node], round(count), cell))
-    return {jobs.id[row]: _shown(snapshot, row, cluster_of[jobs.id[row]], each) for row, each in rows.items()}
+def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
+    """Return the GPUs that a gang holds on each of its virtual nodes. The GPUs of a pod are on one node."""
+    found: Counter[VirtualCell] = Counter()
+    for pod in group.virtual or ():
+        if pod and pod[0] is not None:
+            found[pod[0].host] += len(pod)
+    return found
 
 
-def _shown(snapshot: Snapshot, row: int, cluster: str, held: list[tuple[str, int, str]]) -> ShownGang:
-    state = int(snapshot.jobs.state[row])
-    whole = state != JobState.RELEASING and all(cell for _, _, cell in held)
+def _shown(snapshot: Snapshot, row: int, cluster: str, allocations: Ints) -> ShownGang:
+    """Return what is shown of a job. `allocations`: the rows of those with GPUs."""
+    shown, nodes = snapshot.allocations, snapshot.nodes.name
+    held = [
+        (
+            nodes[shown.node[at]],
+            round(float(shown.resources.amount[at, GPUS])),
+            shown.owned_cell[at] if shown.owned_cell else "",
+        )
+        for at in allocations.tolist()
+    ]
+    weight = _weight(snapshot.jobs, row)
+    whole = weight != RELEASING and all(cell for _, _, cell in held)
     if not whole:
         held = [(node, gpus, "") for node, gpus, _ in held]
-    return ShownGang(cluster, _weight(snapshot.jobs, row), tuple(held))
+    return ShownGang(cluster, weight, tuple(held))
 
 
 def _weight(jobs: Jobs, row: int) -> int:

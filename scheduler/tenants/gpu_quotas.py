@@ -11,31 +11,27 @@ It is what quotas of other schedulers do, and a baseline for `virtual_clusters`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Bools, Ints, JobState, Nodes, Plan, Snapshot
-from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.model import Bools, Ints, JobState, Nodes, Plan, Snapshot, Start
+from tiresias.scheduler.pool_decisions import PoolDecision, PoolDecisions
 from tiresias.scheduler.rank.policy import Policy, Ranking, ordered
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, is_reclaimable, may_be_removed
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
-from tiresias.scheduler.tenants.quota_decision import GpuShare, decide_quota, shares
-from tiresias.scheduler.tenants.tenant_decision import decide_owners, preempted_for, selected_by
+from tiresias.scheduler.tenants.quota_decision import GpuShare, decide_quotas, shares
+from tiresias.scheduler.tenants.tenant_decision import preempted_for, selected_by
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import (
-    belongs_to_none,
-    may_be_opportunistic,
-    rows_by_tenant,
-    tenant_of_jobs,
-)
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_inside
+from tiresias.scheduler.tenants.tenant_rules import may_be_opportunistic, tenants_of
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 
 
@@ -54,20 +50,22 @@ class GpuQuotas:
         Raises:
             UsageError: The cells of the VCs do not exist or do not fit.
         """
-        rows_of, shares_of = rows_by_tenant(snapshot.jobs, tenants), self._shares_of(snapshot.nodes)
-        owners = decide_owners(
-            tenants,
-            snapshot.quotas,
-            lambda tenant, *left: decide_quota(snapshot, rows_of[tenant.name], tenant, shares_of[tenant.name], *left),
-        )
-        tenant_of = tenant_of_jobs(len(snapshot.jobs), rows_of)
-        opportunistic = may_be_opportunistic(snapshot.jobs, tenant_of, self._declared)
+        of_jobs, shares_of = tenants_of(snapshot.jobs, tenants), self._shares_of(snapshot.nodes)
+        row_of = {job: row for row, job in enumerate(snapshot.jobs.id)}
+        owners, holds = decide_quotas(snapshot, tenants, of_jobs, shares_of)
+        opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, self._declared)
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
-        guaranteed, within = _placed(snapshot, owners.parts, opportunistic, outside)
-        waits, placed = snapshot.jobs.state == JobState.WAITING, _are(snapshot, guaranteed.placed)
-        takes_part = np.where(waits, (opportunistic | belongs_to_none(tenant_of)) & ~placed, ~within)
-        parts = (*owners.parts, decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners))
-        return joined_plan(snapshot, tenant_of, guaranteed, parts), parts
+        guaranteed, within = _placed(snapshot, owners.pools, holds, opportunistic, outside, row_of)
+        waits, placed = snapshot.jobs.state == JobState.WAITING, _are(row_of, guaranteed.placed)
+        shares = opportunistic | (of_jobs.of_owner < 0)
+        takes_part = np.where(waits, shares & ~placed, ~within)
+        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, row_of)
+        plan = joined_plan(snapshot, of_jobs, row_of, guaranteed, owners.pools, rest)
+        return plan, (*owners.pools.parts, *rest.parts)
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return None: no cells are bound."""
+        return None
 
     def _shares_of(self, nodes: Nodes) -> Mapping[str, GpuShare]:
         if (shape := shape_of(nodes)) != self._shape:
@@ -76,48 +74,54 @@ class GpuQuotas:
 
 
 def _placed(
-    snapshot: Snapshot, parts: Sequence[PoolDecision], opportunistic: Bools, outside: TenantPolicy
+    snapshot: Snapshot,
+    owners: PoolDecisions,
+    holds: Bools,
+    opportunistic: Bools,
+    outside: TenantPolicy,
+    row_of: Mapping[str, int],
 ) -> tuple[GuaranteedStarts, Bools]:
-    """Place the waiting jobs within the quotas. Returns also which jobs are within them, shape (jobs,)."""
+    """Place the waiting jobs within the quotas. Returns also which jobs are within them, shape (jobs,).
+
+    Args:
+        snapshot: All jobs and nodes.
+        owners: The decisions of the VCs.
+        holds: The jobs that hold some of their VC's quota, shape (jobs,).
+        opportunistic: Those that may run beyond it, shape (jobs,).
+        outside: The policy of the jobs beyond the quotas.
+        row_of: The row of each job.
+    """
     jobs = snapshot.jobs
-    demoted = {job: other for part in parts for job, other in preempted_for(part).items()}
-    within = _are(snapshot, _selected(parts) - demoted.keys())
-    ends = _are(snapshot, demoted.keys()) & ~opportunistic
+    demoted = {job: other for part in owners.busy for job, other in preempted_for(part).items()}
+    selected = [start.job for part in owners.busy for start in selected_by(part)]
+    loses = _are(row_of, demoted)
+    within = (holds | _are(row_of, selected)) & ~loses
+    ends = loses & ~opportunistic
     waits = within & (jobs.state == JobState.WAITING)
-    beyond = {job for job, own in zip(jobs.id, within.tolist(), strict=True) if not own}
+    preempted = {job: demoted[job] for job in _ids(snapshot, ends)}
+    if not waits.any():
+        return GuaranteedStarts(_demand(snapshot, (), ~within, row_of), preempted=preempted), within
     shown = replace(
         jobs,
         state=np.where(ends, int(JobState.RELEASING), jobs.state),
         movable=is_reclaimable(jobs) & ~within,
         eligible=jobs.eligible & within,
     )
-    config = replace(outside.config, admission="shared")
-    plan = decide(replace(snapshot, jobs=shown), config, _InOrder(outside, waits))
+    plan = decide(replace(snapshot, jobs=shown), config_inside(outside.config), _InOrder(outside, waits))
     return GuaranteedStarts(
-        _demand(snapshot, plan, beyond & may_be_removed(snapshot)),
+        _demand(snapshot, (*plan.starts, *plan.reserved), ~within, row_of),
         starts=list(plan.starts),
         reserved=list(plan.reserved),
-        preempted={job: demoted[job] for job in _ids(snapshot, ends)}
-        | {each.job: each.beneficiary for each in plan.preemptions},
+        preempted=preempted | {each.job: each.beneficiary for each in plan.preemptions},
         unbound=set(_ids(snapshot, waits)) - {start.job for start in (*plan.starts, *plan.reserved)},
     ), within
 
 
-def _demand(snapshot: Snapshot, plan: Plan, removable: Set[str]) -> HardwareDemand:
-    """Return what the plan promises, on GPUs that are free or that removable jobs hold."""
-    found = HardwareDemand(snapshot, removable)
-    request = dict(zip(snapshot.jobs.id, snapshot.jobs.request, strict=True))
-    for start in (*plan.starts, *plan.reserved):
-        found.promise(request[start.job], start.nodes)
-    return found
-
-
-def _selected(parts: Sequence[PoolDecision]) -> set[str]:
-    """Return the ids of the jobs that hold some of their VC's quota, or are to hold it."""
-    found: set[str] = set()
-    for part in parts:
-        ids, held = part.snapshot.jobs.id, part.snapshot.allocations.job
-        found |= {ids[row] for row in held.tolist()} | {start.job for start in selected_by(part)}
+def _demand(snapshot: Snapshot, starts: Iterable[Start], beyond: Bools, row_of: Mapping[str, int]) -> HardwareDemand:
+    """Return what starts are promised, on GPUs that are free or that jobs beyond the quotas hold and may lose."""
+    found = HardwareDemand(snapshot, beyond & may_be_removed(snapshot))
+    for start in starts:
+        found.promise(snapshot.jobs.request[row_of[start.job]], start.nodes)
     return found
 
 
@@ -125,8 +129,11 @@ def _ids(snapshot: Snapshot, rows: Bools) -> list[str]:
     return [snapshot.jobs.id[row] for row in np.flatnonzero(rows).tolist()]
 
 
-def _are(snapshot: Snapshot, names: Set[str]) -> Bools:
-    return np.array([job in names for job in snapshot.jobs.id], np.bool_)
+def _are(row_of: Mapping[str, int], names: Iterable[str]) -> Bools:
+    """Return which jobs have these ids, shape (jobs,)."""
+    found = np.zeros(len(row_of), np.bool_)
+    found[[row_of[name] for name in names]] = True
+    return found
 
 
 class _InOrder(Policy):
@@ -139,4 +146,4 @@ class _InOrder(Policy):
         """Return the order."""
         by_policy: Ints = self._rest.policy.rank(snapshot, config).order
         by_time = ordered([snapshot.jobs.submit], snapshot.jobs.id)
-        return Ranking.of([*by_time[self._first[by_time]], *by_policy[~self._first[by_policy]]])
+        return Ranking.of(np.concatenate((by_time[self._first[by_time]], by_policy[~self._first[by_policy]])))

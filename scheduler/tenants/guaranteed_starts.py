@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import JobState, Rebind, Snapshot, Start
+from tiresias.scheduler.model import Bools, Ints, JobState, Rebind, Snapshot, Start
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
+from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVABLE, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for
-from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
+from tiresias.scheduler.tenants.victims import Victims
 from tiresias.scheduler.virtual_clusters.cell import VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
@@ -57,12 +58,21 @@ class HardwareBinding:
     Args:
         snapshot: Jobs, nodes and allocations.
         occupancy: The cells; they are as before once `run` has returned.
-        may_stay: Ids of the jobs that may run opportunistically.
+        holders: The jobs that hold cells.
+        may_stay: The jobs that may run opportunistically, shape (jobs,).
+        order: Returns the rows of all jobs as the policy of the jobs without cells ranks them.
     """
 
-    def __init__(self, snapshot: Snapshot, occupancy: CellOccupancy, may_stay: Collection[str]) -> None:
-        self._snapshot, self._occupancy, self._may_stay = snapshot, occupancy, may_stay
-        self._row = {job: row for row, job in enumerate(snapshot.jobs.id)}
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        occupancy: CellOccupancy,
+        holders: CellHolders,
+        may_stay: Bools,
+        order: Callable[[], Ints],
+    ) -> None:
+        self._snapshot, self._occupancy, self._may_stay, self._order = snapshot, occupancy, may_stay, order
+        self._holders, self._row = holders, holders.row_of
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
 
@@ -79,34 +89,37 @@ class HardwareBinding:
             demoted |= preempted_for(decision.part)
         for job, preemptor in demoted.items():
             self._changes.demote(job, preemptor)
-        found = GuaranteedStarts(HardwareDemand(self._snapshot, ()))
-        found.cells = dict.fromkeys((*self._lost(), *demoted), ())
-        found.preempted = {job: preemptor for job, preemptor in demoted.items() if job not in self._may_stay}
+        cells: dict[str, tuple[str, ...]] = dict.fromkeys((*self._occupancy.lost(), *demoted), ())
+        found = GuaranteedStarts(self._demand(cells), cells=cells)
+        found.preempted = {job: other for job, other in demoted.items() if not self._may_stay[self._row[job]]}
         selected = [(decision, start) for decision in decisions for start in decision.selected()]
         waiting = [each for each in selected if not self._runs(each[1].job)]
         for decision, start in selected:
             if self._runs(start.job):
                 self._cover(found, start.job, decision.chosen(start))
-        found.demand = HardwareDemand(self._snapshot, self._removable())
+        if len(waiting) < len(selected):
+            found.demand = self._demand(found.cells)
+        removable, demand = self._removable(found.cells), found.demand
+        victims = Victims(
+            self._snapshot, self._changes, self._row, removable, demand, found.preempted, found.covered, self._order
+        )
         for decision, start in waiting:
-            self._bind(found, start.job, decision.chosen(start))
+            self._bind(found, victims, start.job, decision.chosen(start))
         return found
 
     def _runs(self, job: str) -> bool:
         return int(self._snapshot.jobs.state[self._row[job]]) != JobState.WAITING
 
-    def _lost(self) -> list[str]:
-        """Jobs of which the snapshot shows cells that their VC does not have any more."""
-        shown = self._occupancy.shown.items()
-        return [name for name, gang in shown if gang.guaranteed and not self._occupancy.is_guaranteed(name)]
+    def _demand(self, cells: Mapping[str, tuple[str, ...]]) -> HardwareDemand:
+        """Return what is free, and what jobs without cells that may be preempted hold. `cells`: of those whose cells change."""
+        return HardwareDemand(self._snapshot, self._removable(cells))
 
-    def _removable(self) -> set[str]:
-        """Ids of the jobs without cells that may be preempted."""
-        groups = self._occupancy.clusters.groups
-        return {job for job in self._movable if job in groups and self._opportunistic(groups[job])}
-
-    def _opportunistic(self, group: AffinityGroup) -> bool:
-        return all(leaf.priority < GUARANTEED for leaf in group.leaves())
+    def _removable(self, cells: Mapping[str, tuple[str, ...]]) -> Bools:
+        """Return the jobs without cells that may be preempted or release their GPUs, shape (jobs,)."""
+        rows, removable = [self._row[job] for job in cells], self._holders.without_cells.copy()
+        removable[rows] = [not owned for owned in cells.values()]
+        found: Bools = removable & self._movable
+        return found
 
     def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
         """Give a running job cells where it runs, or keep cells free for it."""
@@ -123,35 +136,35 @@ class HardwareBinding:
         rows = np.flatnonzero(held.job == self._row[job])
         return tuple(types.get(self._snapshot.nodes.name[node], "") for node in held.node[rows].tolist())
 
-    def _bind(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
+    def _bind(self, found: GuaranteedStarts, victims: Victims, job: str, chosen: ChosenNodes) -> None:
         row = self._row[job]
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
-        placement = self._changes.bind(gang, chosen, suggested)
+        placement = victims.bind(gang, chosen, suggested, request)
         if placement is None:
             found.unbound.add(job)
             return
         start = _named(job, placement)
-        victims = self._victims(placement, row) if _is_on(start, suggested) else None
-        if victims is None or not found.demand.promise(request, start.nodes):
+        possible = _is_on(start, suggested) and self._may_be_freed(placement, row)
+        if not possible or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
             found.unbound.add(job)
             return
-        now = not placement_users(placement) and found.demand.free_now(request, start.nodes)
+        preempted = [] if self._free_only(row) else victims.choose(placement)
+        now = not preempted and found.demand.free_now([name for name, _ in start.nodes])
         (found.starts if now else found.reserved).append(start)
-        for victim in victims:
-            found.preempted.setdefault(victim, job)
+        found.preempted |= dict.fromkeys(preempted, job)
 
-    def _victims(self, placement: FoundPlacement, row: int) -> list[str] | None:
-        """Return the running jobs on the GPUs of a placement; None: one of them may not be preempted for this job."""
-        jobs = self._snapshot.jobs
+    def _may_be_freed(self, placement: FoundPlacement, row: int) -> bool:
+        """Return whether the jobs on the GPUs of a placement may be preempted for this job, or release them."""
         names = placement_users(placement)
-        if any(name not in self._movable for name in names):
-            return None
-        victims = [name for name in names if jobs.state[self._row[name]] == JobState.RUNNING]
-        refused = jobs.free_only is not None and bool(jobs.free_only[row])
-        return None if refused and names else victims
+        movable = all(name in self._row and self._movable[self._row[name]] for name in names)
+        return not names or (movable and not self._free_only(row))
+
+    def _free_only(self, row: int) -> bool:
+        free_only = self._snapshot.jobs.free_only
+        return free_only is not None and bool(free_only[row])
 
 
 def _is_on(start: Start, suggested: Set[str] | None) -> bool:

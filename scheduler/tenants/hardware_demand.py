@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -13,68 +14,100 @@ _ROUNDING = 1e-6
 
 
 class HardwareDemand:
-    """What the nodes of a snapshot can give to guaranteed jobs.
+    """What the nodes of a snapshot can give to guaranteed jobs."""
 
-    Attributes:
-        promised: What guaranteed jobs that do not run yet take of each node, shape (nodes, 3): GPUs, CPUs, MiB.
-    """
-
-    def __init__(self, snapshot: Snapshot, removable: Collection[str]) -> None:
-        """`removable`: ids of the jobs that release their GPUs, or may be preempted for a guaranteed one."""
-        self._snapshot = snapshot
-        self._row = {name: row for row, name in enumerate(snapshot.nodes.name)}
+    def __init__(self, snapshot: Snapshot, removable: Bools) -> None:
+        """`removable`: the jobs that release their GPUs, or may be preempted for a guaranteed one, shape (jobs,)."""
+        self._snapshot, self._removable = snapshot, removable
         self._free = snapshot.nodes.free.amount[:, :COUNTED]
-        self._held = _held_by(snapshot, removable)
-        self.promised = np.zeros_like(self._free)
-        self._suggested: dict[tuple[Request, int], frozenset[str] | None] = {}
+        self._promised: dict[int, list[float]] = {}  # by row of the node
+        self._suggested: dict[tuple[int, int], frozenset[str] | None] = {}
+
+    @property
+    def promised(self) -> Floats:
+        """What guaranteed jobs that do not run yet take of each node, shape (nodes, 3): GPUs, CPUs, MiB."""
+        found = np.zeros_like(self._free)
+        for row, amount in self._promised.items():
+            found[row] = amount
+        return found
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._snapshot.nodes.name)}
+
+    @cached_property
+    def _available(self) -> Floats:
+        return self._free + _held_by(self._snapshot, self._removable)
 
     def suggested(self, request: Request, gpus: int) -> frozenset[str] | None:
         """Return the nodes that can give so many GPUs to such a job; None: all. O(nodes) for each new request."""
-        key = (request, gpus)
+        key = (id(request), gpus)  # the snapshot keeps its requests, and equal ones are mostly one object
         if key not in self._suggested:
             self._suggested[key] = self._nodes_for(request, gpus)
         return self._suggested[key]
 
     def available(self) -> Floats:
         """Return what is free on each node, or held by jobs that may be removed, shape (nodes, 3)."""
-        return self._free + self._held
+        return self._available
 
     def _nodes_for(self, request: Request, gpus: int) -> frozenset[str] | None:
         nodes = self._snapshot.nodes
         need = np.array([0.0, *amounts(request, gpus)[1:]])  # the GPUs of a node are in its cells
-        enough = (self._free + self._held + _ROUNDING >= need).all(axis=1) & nodes.usable
-        names = request.excluded | request.closed
-        for row in np.flatnonzero(enough).tolist():
-            enough[row] = nodes.name[row] not in names and request.features <= nodes.features[row]
+        enough = (self._available + _ROUNDING >= need).all(axis=1) & nodes.usable
+        if request.features:
+            enough &= np.fromiter(map(request.features.issubset, nodes.features), np.bool_, len(nodes))
+        enough[self._rows(request.excluded | request.closed)] = False
         if request.nodes:
-            enough &= np.isin(nodes.name, sorted(request.nodes))
-        return None if enough.all() else frozenset(nodes.name[row] for row in np.flatnonzero(enough).tolist())
+            named = np.zeros(len(nodes), np.bool_)
+            named[self._rows(request.nodes)] = True
+            enough &= named
+        return None if enough.all() else frozenset([nodes.name[row] for row in np.flatnonzero(enough).tolist()])
+
+    def _rows(self, names: Iterable[str]) -> list[int]:
+        """Return the rows of the named nodes that are in the snapshot."""
+        return [self._row[name] for name in names if name in self._row]
 
     def promise(self, request: Request, placement: Sequence[tuple[str, int]]) -> bool:
         """Promise what a placement takes. False, and nothing is promised: it takes more than what can be free on a node."""
         if not request.nodes <= {name for name, _ in placement}:
             return False
-        rows = [self._row[name] for name, _ in placement]
-        need = np.array([amounts(request, gpus) for _, gpus in placement])
-        if (self.promised[rows] + need > self._free[rows] + self._held[rows] + _ROUNDING).any():
+        shares = [(self._row[name], self._with(self._row[name], amounts(request, gpus))) for name, gpus in placement]
+        if not all(_is_within(amount, self._available[row].tolist()) for row, amount in shares):
             return False
-        self.promised[rows] += need
+        self._promised.update(shares)
         return True
 
-    def free_now(self, request: Request, placement: Sequence[tuple[str, int]]) -> bool:
+    def rows(self, names: Iterable[str]) -> list[int]:
+        """Return the rows of nodes."""
+        return [self._row[name] for name in names]
+
+    def missing(self, rows: Sequence[int]) -> Floats:
+        """Return what is promised on some nodes and is not free there, shape (rows, 3); below 0: more is free."""
+        promised = [self._promised.get(row, [0.0] * COUNTED) for row in rows]
+        found: Floats = np.array(promised).reshape(-1, COUNTED) - self._free[rows]
+        return found
+
+    def _with(self, row: int, need: Sequence[float]) -> list[float]:
+        """Return what is promised of a node, and another share."""
+        promised = self._promised.get(row)
+        return list(need) if promised is None else [one + other for one, other in zip(promised, need, strict=True)]
+
+    def free_now(self, nodes: Iterable[str]) -> bool:
         """Return whether the nodes of a promised placement have everything free that was promised there."""
-        rows = [self._row[name] for name, _ in placement]
-        return bool((self.promised[rows] <= self._free[rows] + _ROUNDING).all())
+        rows = (self._row[name] for name in nodes)
+        return all(_is_within(self._promised[row], self._free[row].tolist()) for row in rows)
 
 
-def _held_by(snapshot: Snapshot, jobs: Collection[str]) -> Floats:
+def _is_within(amount: Sequence[float], limit: Sequence[float]) -> bool:
+    return all(one <= most + _ROUNDING for one, most in zip(amount, limit, strict=True))
+
+
+def _held_by(snapshot: Snapshot, jobs: Bools) -> Floats:
     """Return what the jobs hold on each node, shape (nodes, 3)."""
-    found = np.zeros((len(snapshot.nodes), COUNTED))
     held = snapshot.allocations
-    of_jobs = np.array([each in jobs for each in snapshot.jobs.id], np.bool_)
-    rows = np.flatnonzero(of_jobs[held.job]) if len(held.job) else np.empty(0, np.int64)
-    np.add.at(found, held.node[rows], held.resources.amount[rows, :COUNTED])
-    return found
+    rows = np.flatnonzero(jobs[held.job])
+    node, amount = held.node[rows], held.resources.amount[rows, :COUNTED]
+    return np.stack([np.bincount(node, column, len(snapshot.nodes)) for column in amount.T], axis=1)
 
 
 def is_reclaimable(jobs: Jobs) -> Bools:
@@ -84,8 +117,7 @@ def is_reclaimable(jobs: Jobs) -> Bools:
     return found
 
 
-def may_be_removed(snapshot: Snapshot) -> set[str]:
-    """Return the ids of the jobs that release their GPUs, or run and may be preempted for the owners of their cells."""
-    jobs = snapshot.jobs
-    rows = (jobs.state == JobState.RELEASING) | is_reclaimable(jobs)
-    return {jobs.id[row] for row in np.flatnonzero(rows).tolist()}
+def may_be_removed(snapshot: Snapshot) -> Bools:
+    """Return the jobs that release their GPUs, or run and may be preempted for the owners of their cells, shape (jobs,)."""
+    found: Bools = (snapshot.jobs.state == JobState.RELEASING) | is_reclaimable(snapshot.jobs)
+    return found

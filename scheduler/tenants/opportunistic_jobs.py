@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
-from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
-from tiresias.scheduler.pools import NodePool, PoolDecision, numbered, part_of
-from tiresias.scheduler.reasons import CONFINED
+from tiresias.scheduler.pool_decisions import NodePool, PoolDecisions, decide_each
+from tiresias.scheduler.pool_ranks import PooledJobs
+from tiresias.scheduler.pools import gpus_of, part_of
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
 from tiresias.scheduler.tenants.tenant_decision import OwnersDecision
-from tiresias.scheduler.tenants.tenant_rule import TenantPolicy
+from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, config_inside
 
 
 def decide_opportunistic(
@@ -22,8 +24,9 @@ def decide_opportunistic(
     takes_part: Bools,
     tenant: TenantPolicy,
     owners: OwnersDecision,
-) -> PoolDecision:
-    """Decide on the jobs without cells.
+    row_of: Mapping[str, int],
+) -> PoolDecisions:
+    """Decide on the jobs without cells, as one pool.
 
     Args:
         snapshot: All jobs and nodes.
@@ -32,28 +35,38 @@ def decide_opportunistic(
             cluster that may not are part of it as well, so that each job has a rank, and never start.
         tenant: The policy that orders them.
         owners: What the virtual clusters have decided: their queues are counted first where a queue is named.
+        row_of: The row of each job.
     """
-    jobs = snapshot.jobs
-    victims = np.array([job in guaranteed.preempted for job in jobs.id], np.bool_)
-    covered = np.array([job in guaranteed.covered for job in jobs.id], np.bool_)
-    state = np.where(victims, int(JobState.RELEASING), jobs.state)
-    nodes, allocations = _without_promised(snapshot, state, takes_part, guaranteed.demand.promised)
-    eligible = jobs.eligible if jobs.opportunistic is None else jobs.eligible & jobs.opportunistic
-    shown = replace(jobs, state=state, movable=jobs.movable & ~covered, eligible=eligible)
-    left = replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations, quotas=owners.quotas)
-    config = replace(tenant.config, admission="shared")
-    pool = NodePool(np.flatnonzero(takes_part), np.arange(len(nodes)), config, tenant.policy, owners.queues)
-    own = part_of(left, pool)
-    plan = numbered(decide(own, config, tenant.policy), own, pool)
-    confined = dict.fromkeys(np.flatnonzero(_confined(own.jobs)).tolist(), CONFINED)
-    return PoolDecision(pool, own, replace(plan, why=confined | plan.why))
+    config, shown = config_inside(tenant.config), _shown(snapshot.jobs, guaranteed, row_of)
+    pool = NodePool(np.flatnonzero(takes_part), np.arange(len(snapshot.nodes)), config, tenant.policy, owners.queues)
+    of_job = np.where(takes_part, 0, -1)
+
+    @cache
+    def left() -> Snapshot:
+        promised = guaranteed.demand.promised
+        nodes, allocations = _without_promised(snapshot, shown.state, takes_part, promised)
+        return replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations)
+
+    return decide_each(
+        PooledJobs(snapshot.time, shown, of_job, [(config, tenant.policy)]),
+        [pool],
+        lambda: gpus_of(left(), [pool], of_job),
+        owners.pools.quotas,
+        lambda _, rest: part_of(replace(left(), quotas=rest), pool),
+    )
 
 
-def _confined(jobs: Jobs) -> Bools:
-    """Return which jobs wait and may not run opportunistically, shape (jobs,)."""
-    may = np.ones(len(jobs), np.bool_) if jobs.opportunistic is None else jobs.opportunistic
-    found: Bools = (jobs.state == JobState.WAITING) & ~may
-    return found
+def _shown(jobs: Jobs, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) -> Jobs:
+    """Return the jobs once those have been preempted that others need; a job for which cells are kept free is not
+    movable, and one that may not run opportunistically does not start."""
+    if jobs.opportunistic is not None:
+        jobs = replace(jobs, eligible=jobs.eligible & jobs.opportunistic)
+    if not (guaranteed.preempted or guaranteed.covered):
+        return jobs
+    state, movable = jobs.state.copy(), jobs.movable.copy()
+    state[[row_of[job] for job in guaranteed.preempted]] = JobState.RELEASING
+    movable[[row_of[job] for job in guaranteed.covered]] = False
+    return replace(jobs, state=state, movable=movable)
 
 
 def _without_promised(

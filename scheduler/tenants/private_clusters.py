@@ -14,10 +14,11 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Ints, Nodes, Plan, Snapshot
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools, rows_of
 from tiresias.scheduler.rank.policy import natural
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import rows_by_tenant
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_inside
+from tiresias.scheduler.tenants.tenant_rules import tenants_of
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
@@ -38,10 +39,14 @@ class PrivateClusters:
         Raises:
             UsageError: The cells of the VCs do not fit into the nodes.
         """
-        nodes, jobs = self._partition(snapshot.nodes), rows_by_tenant(snapshot.jobs, tenants)
+        nodes, jobs = self._partition(snapshot.nodes), tenants_of(snapshot.jobs, tenants).rows
         pools = [_pool(tenant, jobs[tenant.name], nodes[tenant.name]) for tenant in tenants]
         movable = snapshot.jobs.movable & ~_elsewhere(snapshot, pools)
         return decide_pools(replace(snapshot, jobs=replace(snapshot.jobs, movable=movable)), pools)
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return None: no cells are bound."""
+        return None
 
     def _partition(self, nodes: Nodes) -> Mapping[str, Ints]:
         """Return the rows of the nodes of each VC and of `OUTSIDE`, rising. Computed once for the same nodes."""
@@ -87,7 +92,7 @@ def _by_name(nodes: Nodes) -> Nodes:
 
 def _pool(tenant: TenantPolicy, jobs: Ints, nodes: Ints) -> NodePool:
     note = f"virtual cluster {tenant.name}" if tenant.name != OUTSIDE else ""
-    return NodePool(jobs, nodes, replace(tenant.config, admission="shared"), tenant.policy, note=note)
+    return NodePool(jobs, nodes, config_inside(tenant.config), tenant.policy, note=note)
 
 
 def _elsewhere(snapshot: Snapshot, pools: Sequence[NodePool]) -> Bools:

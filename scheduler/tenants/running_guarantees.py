@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from tiresias.scheduler.model import Ints, JobState, Snapshot
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
+from tiresias.scheduler.tenants.tenant_rules import tenants_by_name
 
 
 def lost_guarantees(
@@ -26,8 +29,9 @@ def lost_guarantees(
         UsageError: The cells do not exist or do not fit the nodes.
     """
     occupancy = CellOccupancy(cell_specification(snapshot.nodes, declared))
-    known = {tenant.name for tenant in declared}
-    occupancy.follow(snapshot, {job: name if name in known else "" for job, name in cluster_of.items()})
+    clusters = tuple(cluster_of[job] for job in snapshot.jobs.id)
+    names = (*(tenant.name for tenant in declared), OUTSIDE)
+    occupancy.follow(snapshot, tenants_by_name(replace(snapshot.jobs, virtual_cluster=clusters), names))
     rows = _guaranteed(snapshot)
     return tuple(job for row in rows.tolist() if not occupancy.is_guaranteed(job := snapshot.jobs.id[row]))
 

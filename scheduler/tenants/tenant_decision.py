@@ -1,4 +1,4 @@
-"""The decision on one virtual cluster (VC): which of its jobs hold its cells, as if these were a cluster of their own.
+"""The decisions on what virtual clusters (VCs) own: which of its jobs hold it, as if it were a cluster of its own.
 
 Jobs that run opportunistically take part as waiting ones: they are given the VC's free cells as soon as its policy's order permits.
 """
@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Floats, Ints, Jobs, JobState, Quota, Request, Snapshot, Start
-from tiresias.scheduler.pools import NodePool, PoolDecision, numbered, quota_of_rows, quota_without, rows_of
+from tiresias.scheduler.idle_pools import PooledGpus
+from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Quota, Snapshot, Start
+from tiresias.scheduler.pool_decisions import NodePool, PoolDecision, PoolDecisions, decide_each
+from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.tenants.cell_changes import ChosenNodes
-from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_of_owner
+from tiresias.scheduler.tenants.tenant_rules import JobTenants
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
@@ -45,93 +46,54 @@ class OwnersDecision:
     """The decisions of all VCs, each on what it owns.
 
     Attributes:
-        parts: One for each VC.
-        quotas: What their jobs leave of Slurm's limits.
+        pools: One for each VC.
         queues: Their queues together.
     """
 
-    parts: tuple[PoolDecision, ...]
-    quotas: tuple[Quota, ...]
+    pools: PoolDecisions
     queues: int
 
 
 def decide_owners(
+    snapshot: Snapshot,
     tenants: Sequence[TenantPolicy],
-    quotas: tuple[Quota, ...],
-    decide_one: Callable[[TenantPolicy, tuple[Quota, ...], int], PoolDecision],
+    of_jobs: JobTenants,
+    seen: Jobs,
+    gpus_of: Callable[[], PooledGpus],
+    own_snapshot: Callable[[str, tuple[Quota, ...]], Snapshot],
 ) -> OwnersDecision:
     """Decide on each VC in turn.
 
     Args:
+        snapshot: All jobs and nodes, and Slurm's limits.
         tenants: The VCs, and `OUTSIDE`, which owns nothing and is left out.
-        quotas: Slurm's limits.
-        decide_one: Decides on one VC, from what the VCs before it leave of Slurm's limits and the number of their queues.
+        of_jobs: The tenants of the jobs.
+        seen: All jobs, each as its VC sees it (`seen_by_owners`).
+        gpus_of: Returns what the VCs own, in the order of `JobTenants.owners`.
+        own_snapshot: Returns the snapshot of a VC, from what the VCs before it leave of Slurm's limits.
     """
-    parts, queues = list[PoolDecision](), 0
+    pools, queues = list[NodePool](), 0
     for tenant in tenants:
         if tenant.name != OUTSIDE:
-            parts.append(decide_one(tenant, quotas, queues))
-            quotas = tuple(quota_without(quota, parts[-1]) for quota in quotas)
+            config, rows = config_of_owner(tenant.config), of_jobs.rows[tenant.name]
+            pools.append(NodePool(rows, np.empty(0, np.int64), config, tenant.policy, queues))
             queues += len(tenant.config.limits) + 1
-    return OwnersDecision(tuple(parts), quotas, queues)
+    names = of_jobs.owners
+    pooled = PooledJobs(snapshot.time, seen, of_jobs.of_owner, [(pool.config, pool.policy) for pool in pools])
+    found = decide_each(pooled, pools, gpus_of, snapshot.quotas, lambda at, left: own_snapshot(names[at], left))
+    return OwnersDecision(found, queues)
 
 
-def decide_tenant(
-    snapshot: Snapshot,
-    rows: Ints,
-    tenant: TenantPolicy,
-    occupancy: CellOccupancy,
-    nodes: VirtualNodes,
-    available: Floats,
-    quotas: tuple[Quota, ...],
-    queues_before: int,
-) -> PoolDecision:
-    """Decide on the jobs of one VC.
-
-    Args:
-        snapshot: All jobs and nodes.
-        rows: The rows of the VC's jobs, rising.
-        tenant: Its policy.
-        occupancy: The cells, as the snapshot shows them.
-        nodes: Its virtual nodes.
-        available: GPUs, CPUs and MiB of each node that guaranteed jobs do not hold, shape (nodes, 3).
-        quotas: What other tenants leave of Slurm's limits.
-        queues_before: Queues of other tenants, which are counted first where a queue is named.
-    """
-    groups = occupancy.clusters.groups
-    held = [(at, groups[name]) for at, name in enumerate(_ids(snapshot, rows)) if occupancy.is_guaranteed(name)]
-    nodes.sort()
-    own = Snapshot(
-        snapshot.time,
-        jobs_of_tenant(snapshot.jobs, rows, [at for at, _ in held], nodes.request),
-        nodes.nodes((group for _, group in held), snapshot.nodes, available),
-        nodes.allocations(held, snapshot),
-        tuple(quota_of_rows(quota, positions(len(snapshot.jobs), rows)) for quota in quotas),
-    )
-    config = replace(tenant.config, admission="shared", defragment=0)
-    pool = NodePool(rows, np.empty(0, np.int64), config, tenant.policy, queues_before)
-    return PoolDecision(pool, own, numbered(decide(own, config, tenant.policy), own, pool))
-
-
-def _ids(snapshot: Snapshot, rows: Ints) -> list[str]:
-    return [snapshot.jobs.id[row] for row in rows.tolist()]
-
-
-def jobs_of_tenant(jobs: Jobs, rows: Ints, held: Sequence[int], seen: Callable[[Request], Request]) -> Jobs:
-    """Return the VC's jobs; those that hold nothing of what it owns wait, even while they run.
+def seen_by_owners(jobs: Jobs, holds: Bools) -> Jobs:
+    """Return all jobs as their VCs see them: those that hold nothing of what it owns wait, even while they run.
 
     Args:
         jobs: All jobs.
-        rows: The rows of the VC's jobs, rising.
-        held: Positions in `rows` of those that hold some of it.
-        seen: What a request demands of the VC's nodes.
+        holds: Those that hold some of what their VC owns, shape (jobs,).
     """
-    own = rows_of(jobs, rows)
-    outside = (own.state == JobState.RUNNING) | (own.state == JobState.STARTING)
-    outside[list(held)] = False
-    state = np.where(outside, int(JobState.WAITING), own.state)
-    requests = tuple(map(seen, own.request))
-    return replace(own, state=state, eligible=own.eligible | outside, request=requests)
+    outside = ((jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)) & ~holds
+    state = np.where(outside, int(JobState.WAITING), jobs.state)
+    return replace(jobs, state=state, eligible=jobs.eligible | outside)
 
 
 def positions(count: int, rows: Ints) -> Ints:
@@ -143,8 +105,11 @@ def positions(count: int, rows: Ints) -> Ints:
 
 def selected_by(part: PoolDecision) -> list[Start]:
     """Return the jobs that start, now or later, in the order of their ranks."""
+    starts = (*part.plan.starts, *part.plan.reserved)
+    if len(starts) < 2:
+        return list(starts)
     rank = dict(zip(part.snapshot.jobs.id, part.plan.rank.tolist(), strict=True))
-    return sorted((*part.plan.starts, *part.plan.reserved), key=lambda start: rank[start.job])
+    return sorted(starts, key=lambda start: rank[start.job])
 
 
 def preempted_for(part: PoolDecision) -> Mapping[str, str]:

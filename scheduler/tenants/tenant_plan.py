@@ -2,106 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tiresias.scheduler.model import Effect, Ints, JobState, Plan, Preempt, Snapshot
-from tiresias.scheduler.pools import PoolDecision
-from tiresias.scheduler.rank.standing import JoinedStanding, Standing
+from tiresias.scheduler.idle_pools import unchanged
+from tiresias.scheduler.model import Effect, Ints, Jobs, JobState, Plan, Preempt, Snapshot
+from tiresias.scheduler.pool_decisions import JoinedStanding, PoolDecisions
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
+from tiresias.scheduler.reasons import CONFINED
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
+from tiresias.scheduler.tenants.tenant_rules import JobTenants
 
 
 def joined_plan(
-    snapshot: Snapshot, cluster_of: Sequence[str], guaranteed: GuaranteedStarts, parts: Sequence[PoolDecision]
+    snapshot: Snapshot,
+    of_jobs: JobTenants,
+    row_of: Mapping[str, int],
+    guaranteed: GuaranteedStarts,
+    owners: PoolDecisions,
+    rest: PoolDecisions,
 ) -> Plan:
     """Return the plan of all jobs. A job of a virtual cluster has its rank there.
 
     Args:
         snapshot: Jobs and nodes.
-        cluster_of: The virtual cluster of each job.
+        of_jobs: The tenant of each job.
+        row_of: The row of each job.
         guaranteed: What happens in the cells of the virtual clusters.
-        parts: The decisions of the virtual clusters, then that on the opportunistic jobs.
+        owners: The decisions of the virtual clusters.
+        rest: The decision on the opportunistic jobs.
     """
-    rest = parts[-1].plan
-    starts = (*guaranteed.starts, *rest.starts)
-    preemptions = {**{one.job: one.beneficiary for one in rest.preemptions}, **guaranteed.preempted}
-    queue, rank = _ranks(len(snapshot.jobs), parts)
+    jobs = snapshot.jobs
+    beyond = [part.plan for part in rest.busy]
+    starts = (*guaranteed.starts, *(start for plan in beyond for start in plan.starts))
+    preemptions = {one.job: one.beneficiary for plan in beyond for one in plan.preemptions} | guaranteed.preempted
+    started, victims = ([row_of[job] for job in ids] for ids in ((start.job for start in starts), preemptions))
+    effect = unchanged(jobs)
+    effect[[row for row in victims if jobs.state[row] == JobState.RUNNING]] = Effect.PREEMPT
+    effect[started] = Effect.START
     return Plan(
-        _effects(snapshot, {start.job for start in starts}, preemptions.keys()),
-        queue,
-        rank,
+        effect,
+        *_order(owners, rest),
         actions=(
             *starts,
             *(Preempt(job, other) for job, other in preemptions.items()),
             *(each for each in guaranteed.rebindings if each.job not in preemptions),
         ),
-        promoted=tuple(dict.fromkeys(job for part in parts for job in _promoted(part, cluster_of, part is parts[-1]))),
-        reserved=(*guaranteed.reserved, *rest.reserved),
-        why=_reasons(snapshot, cluster_of, guaranteed, parts),
-        standing=JoinedStanding(tuple(_standings(parts))),
+        promoted=tuple(dict.fromkeys([*owners.promoted(jobs.id), *_promoted_outside(rest, jobs, of_jobs, row_of)])),
+        reserved=(*guaranteed.reserved, *(start for plan in beyond for start in plan.reserved)),
+        why=_reasons(snapshot, of_jobs, row_of, guaranteed, owners, rest),
+        standing=JoinedStanding((*owners.parts, *rest.parts)),
     )
 
 
-def _ranks(count: int, parts: Sequence[PoolDecision]) -> tuple[Ints, Ints]:
-    """Return queue and rank of each job in the first part that has it; ranks count through, part by part."""
-    queue, rank, first = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
-    known = np.zeros(count, np.bool_)
-    for part in parts:
-        new = ~known[part.pool.jobs]
-        rows = part.pool.jobs[new]
-        queue[rows], rank[rows] = part.plan.queue[new], part.plan.rank[new] + first
-        known[rows] = True
-        first += len(part.pool.jobs)
+def _order(owners: PoolDecisions, rest: PoolDecisions) -> tuple[Ints, Ints]:
+    """Return queue and rank of each job, in its virtual cluster if it has one; ranks count through, part by part."""
+    queue, rank = owners.order()
+    beyond = ~owners.ranks.pooled.inside & rest.ranks.pooled.inside
+    if beyond.any():
+        other_queue, other_rank = rest.order()
+        queue[beyond], rank[beyond] = other_queue[beyond], other_rank[beyond] + int(owners.ranks.first[-1])
     return queue, rank
 
 
-def _effects(snapshot: Snapshot, starts: Collection[str], preempted: Collection[str]) -> Ints:
-    jobs = snapshot.jobs
-    holds = (jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)
-    effect = np.select([holds, jobs.state == JobState.RELEASING], [Effect.KEEP, Effect.RELEASE], Effect.WAIT)
-    effect = effect.astype(np.int64)
-    for row, job in enumerate(jobs.id):
-        if job in starts:
-            effect[row] = Effect.START
-        elif job in preempted and jobs.state[row] == JobState.RUNNING:
-            effect[row] = Effect.PREEMPT
-    return effect
-
-
-def _promoted(part: PoolDecision, cluster_of: Sequence[str], rest: bool) -> list[str]:
-    row = dict(zip(part.snapshot.jobs.id, part.pool.jobs.tolist(), strict=True))
-    return [job for job in part.plan.promoted if not rest or cluster_of[row[job]] == OUTSIDE]
-
-
-def _standings(parts: Sequence[PoolDecision]) -> list[tuple[Ints, Standing]]:
-    found = []
-    for part in parts:
-        assert isinstance(part.plan.standing, Standing), "as `pools.numbered` gives it"
-        found.append((part.pool.jobs, part.plan.standing))
-    return found
+def _promoted_outside(rest: PoolDecisions, jobs: Jobs, of_jobs: JobTenants, row_of: Mapping[str, int]) -> Iterator[str]:
+    """Yield the promoted jobs of no virtual cluster. Those of a virtual cluster are promoted there."""
+    if (rest.ranks.pooled.inside & ~(of_jobs.of_owner >= 0)).any():
+        yield from (job for job in rest.promoted(jobs.id) if of_jobs.name(row_of[job]) == OUTSIDE)
 
 
 def _reasons(
-    snapshot: Snapshot, cluster_of: Sequence[str], guaranteed: GuaranteedStarts, parts: Sequence[PoolDecision]
+    snapshot: Snapshot,
+    of_jobs: JobTenants,
+    row_of: Mapping[str, int],
+    guaranteed: GuaranteedStarts,
+    owners: PoolDecisions,
+    rest: PoolDecisions,
 ) -> dict[int, Reason]:
     """Return the reasons of the first part that has one, and why running jobs have no guarantee."""
-    found: dict[int, Reason] = {}
-    placed = guaranteed.placed | {start.job for start in parts[-1].plan.starts}
-    for part in parts:
-        for row, reason in part.plan.why.items():
-            found.setdefault(int(part.pool.jobs[row]), reason)
-    for row, job in enumerate(snapshot.jobs.id):
-        if job in placed:
-            found.pop(row, None)
-        elif job in guaranteed.unbound:
-            found[row] = Reason(ReasonCode.UNBOUND, cluster_of[row])
-    for row in parts[-1].pool.jobs.tolist():
-        if snapshot.jobs.state[row] == JobState.RUNNING:
-            found[row] = _why_opportunistic(snapshot.jobs.id[row], cluster_of[row], guaranteed)
-    return {row: reason for row, reason in found.items() if snapshot.jobs.id[row] not in guaranteed.preempted}
+    found = _confined(snapshot.jobs, rest) | rest.why() | owners.why()
+    found |= {row_of[job]: Reason(ReasonCode.UNBOUND, of_jobs.name(row_of[job])) for job in guaranteed.unbound}
+    placed = guaranteed.placed | {start.job for part in rest.busy for start in part.plan.starts}
+    for job in placed:
+        found.pop(row_of[job], None)
+    runs = rest.ranks.pooled.inside & (snapshot.jobs.state == JobState.RUNNING)
+    for row in np.flatnonzero(runs).tolist():
+        found[row] = _why_opportunistic(snapshot.jobs.id[row], of_jobs.name(row), guaranteed)
+    for job in guaranteed.preempted:
+        found.pop(row_of[job], None)
+    return found
+
+
+def _confined(jobs: Jobs, rest: PoolDecisions) -> dict[int, Reason]:
+    """Return the reason of the waiting jobs of no virtual cluster that may not run opportunistically."""
+    if jobs.opportunistic is None:
+        return {}
+    waits = rest.ranks.pooled.inside & (jobs.state == JobState.WAITING) & ~jobs.opportunistic
+    return dict.fromkeys(np.flatnonzero(waits).tolist(), CONFINED)
 
 
 def _why_opportunistic(job: str, cluster: str, guaranteed: GuaranteedStarts) -> Reason:

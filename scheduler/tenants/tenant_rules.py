@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 
@@ -34,30 +37,56 @@ def tenant_rule(admission: str, declared: Sequence[DeclaredTenant]) -> TenantRul
     return None
 
 
-def rows_by_tenant(jobs: Jobs, tenants: Sequence[TenantPolicy]) -> Mapping[str, Ints]:
-    """Return the rows of the jobs of each tenant, rising. A job of an unknown virtual cluster belongs to `OUTSIDE`."""
-    place = {tenant.name: at for at, tenant in enumerate(tenants)}
-    names = jobs.virtual_cluster or (OUTSIDE,) * len(jobs)
-    of = np.fromiter((place.get(name, place[OUTSIDE]) for name in names), np.int64, len(jobs))
-    return {tenant.name: np.flatnonzero(of == at) for at, tenant in enumerate(tenants)}
+def tenants_of(jobs: Jobs, tenants: Sequence[TenantPolicy]) -> JobTenants:
+    """Return the tenant of each job, as `tenants_by_name`."""
+    return tenants_by_name(jobs, tuple(tenant.name for tenant in tenants))
 
 
-def tenant_of_jobs(count: int, rows_of: Mapping[str, Ints]) -> tuple[str, ...]:
-    """Return the tenant of each of so many jobs. `rows_of`: as `rows_by_tenant` returns it."""
-    names = [OUTSIDE] * count
-    for name, rows in rows_of.items():
-        for row in rows.tolist():
-            names[row] = name
-    return tuple(names)
+def tenants_by_name(jobs: Jobs, names: tuple[str, ...]) -> JobTenants:
+    """Return the tenant of each job. A job of an unknown virtual cluster belongs to `OUTSIDE`, which is one of the names."""
+    place = {name: at for at, name in enumerate(names)}
+    named = jobs.virtual_cluster or (OUTSIDE,) * len(jobs)
+    of = np.fromiter(map(place.get, named, repeat(place[OUTSIDE])), np.int64, len(jobs))
+    return JobTenants(names, of)
 
 
-def belongs_to_none(tenant_of: Sequence[str]) -> Bools:
-    """Return which jobs belong to no virtual cluster, shape (jobs,)."""
-    return np.array([name == OUTSIDE for name in tenant_of], np.bool_)
+@dataclass(frozen=True, eq=False)
+class JobTenants:
+    """The tenants of jobs.
+
+    Attributes:
+        names: The tenants.
+        of: Index of each job's tenant, shape (jobs,).
+    """
+
+    names: tuple[str, ...]
+    of: Ints
+
+    def name(self, row: int) -> str:
+        """Return the name of a job's tenant."""
+        return self.names[int(self.of[row])]
+
+    @cached_property
+    def rows(self) -> Mapping[str, Ints]:
+        """The rows of the jobs of each tenant, rising."""
+        order = np.argsort(self.of, kind="stable")
+        ends = np.cumsum(np.bincount(self.of, minlength=len(self.names)))
+        return dict(zip(self.names, np.split(order, ends[:-1]), strict=True))
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The virtual clusters."""
+        return tuple(name for name in self.names if name != OUTSIDE)
+
+    @cached_property
+    def of_owner(self) -> Ints:
+        """Index of each job's virtual cluster in `owners`, shape (jobs,); -1: it belongs to none."""
+        place = {name: at for at, name in enumerate(self.owners)}
+        return np.array([place.get(name, -1) for name in self.names], np.int64)[self.of]
 
 
-def may_be_opportunistic(jobs: Jobs, tenant_of: Sequence[str], declared: Sequence[DeclaredTenant]) -> Bools:
+def may_be_opportunistic(jobs: Jobs, of_jobs: JobTenants, declared: Sequence[DeclaredTenant]) -> Bools:
     """Return which jobs may use GPUs that their tenant does not own, shape (jobs,)."""
     allowed = {tenant.name: tenant.opportunistic for tenant in declared}
-    by_tenant = np.array([allowed.get(name, True) for name in tenant_of], np.bool_)
+    by_tenant: Bools = np.array([allowed.get(name, True) for name in of_jobs.names], np.bool_)[of_jobs.of]
     return by_tenant if jobs.opportunistic is None else by_tenant & jobs.opportunistic

@@ -1,6 +1,7 @@
-"""Tenants from tables of a configuration, `[[virtual_cluster]]`, with the keys name, cells and opportunistic.
+"""Tenants from tables of a configuration, `[[virtual_cluster]]`, with the keys name, cells, opportunistic and policy.
 
 Cells are a list of tables: cells = [{ level = "leaf", count = 1 }, { level = "node", count = 2, gpu_type = "h100" }].
+`tenant_members.py` reads the keys that name the jobs of a tenant.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 
 KEYS = ("name", "cells", "opportunistic")
+POLICY = "policy"
 CELL_KEYS = ("level", "count", "gpu_type")
 _CELLS = 'cells = [{ level = "leaf", count = 2 }]'
 
@@ -38,6 +40,26 @@ def declared_tenant(table: Mapping[str, Any], further: Iterable[str] = ()) -> De
     if not isinstance(opportunistic, bool):
         raise UsageError(f"{where}: opportunistic = {opportunistic!r} is not possible; allowed: true, false")
     return DeclaredTenant(name, tuple(_cells(where, each) for each in cells), opportunistic)
+
+
+def policy_name(cluster: str, table: Mapping[str, Any], default: str, known: Iterable[str]) -> str:
+    """Return the name of the policy that orders the jobs of a tenant.
+
+    Args:
+        cluster: Name of the tenant.
+        table: Its keys and values.
+        default: The name where the table has none.
+        known: The names that are possible.
+
+    Raises:
+        UsageError: It is none of them.
+    """
+    name, names = table.get(POLICY, default), tuple(known)
+    if not isinstance(name, str) or (POLICY in table and name not in names):
+        raise UsageError(
+            f"virtual cluster {cluster}: policy = {repr(name)[:60]} is not possible; allowed: {', '.join(names)}"
+        )
+    return name
 
 
 def _cells(where: str, table: Any) -> DeclaredCells:

@@ -11,28 +11,35 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, JobState, Plan, Snapshot
-from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.model import Bools, JobState, Plan, Quota, Snapshot
+from tiresias.scheduler.pool_decisions import IdlePool, PoolDecision
+from tiresias.scheduler.pools import quota_of_rows
+from tiresias.scheduler.table_rows import rows_of
+from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
-from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
+from tiresias.scheduler.tenants.hardware_demand import may_be_removed
+from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
-from tiresias.scheduler.tenants.tenant_decision import TenantDecision, decide_owners, decide_tenant
+from tiresias.scheduler.tenants.tenant_decision import (
+    OwnersDecision,
+    TenantDecision,
+    decide_owners,
+    positions,
+    seen_by_owners,
+)
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import (
-    belongs_to_none,
-    may_be_opportunistic,
-    rows_by_tenant,
-    tenant_of_jobs,
-)
+from tiresias.scheduler.tenants.tenant_rules import JobTenants, may_be_opportunistic, tenants_of
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
@@ -48,13 +55,15 @@ class _Cells:
 class VirtualClusterRule:
     """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
 
-    A job that runs on a bad node keeps its cells. Without the kept ones, as after a restart, it may be opportunistic.
+    With bad nodes the kept cells may differ from new ones, as after a restart, in which bad hardware unused cells are bound to. No
+    running job loses its cells by that.
     """
 
     def __init__(self, declared: Sequence[DeclaredTenant]) -> None:
         """`declared`: the VCs. Whether they fit is checked with the first nodes."""
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
+        self._idle: list[weakref.ref[IdlePool]] = []
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Return the plan of all jobs, and the decisions of which it consists: of each VC, then of the opportunistic jobs.
@@ -62,28 +71,66 @@ class VirtualClusterRule:
         Raises:
             UsageError: The cells of the VCs do not fit the nodes.
         """
-        cells, rows_of = self._cells_of(snapshot), rows_by_tenant(snapshot.jobs, tenants)
-        cluster_of = tenant_of_jobs(len(snapshot.jobs), rows_of)
-        cells.occupancy.follow(snapshot, dict(zip(snapshot.jobs.id, cluster_of, strict=True)))
-        available = _available(snapshot, cells.occupancy)
-        owners = decide_owners(
-            tenants,
-            snapshot.quotas,
-            lambda tenant, *left: decide_tenant(
-                snapshot, rows_of[tenant.name], tenant, cells.occupancy, cells.nodes[tenant.name], available, *left
-            ),
-        )
-        names = (tenant.name for tenant in tenants if tenant.name != OUTSIDE)
-        decisions = [TenantDecision(part, cells.nodes[name]) for part, name in zip(owners.parts, names, strict=True)]
-        opportunistic = may_be_opportunistic(snapshot.jobs, cluster_of, tuple(self._declared.values()))
-        may_stay = {job for job, may in zip(snapshot.jobs.id, opportunistic.tolist(), strict=True) if may}
-        guaranteed = HardwareBinding(snapshot, cells.occupancy, may_stay).run(decisions)
-        shares = opportunistic | belongs_to_none(cluster_of)
-        takes_part = self._without_cells(snapshot, cells.occupancy, guaranteed, shares)
+        self._read_idle_parts()
+        cells, of_jobs = self._cells_of(snapshot), tenants_of(snapshot.jobs, tenants)
+        cells.occupancy.follow(snapshot, of_jobs)
+        holders = CellHolders(snapshot.jobs.id, cells.occupancy, cells.nodes, of_jobs.owners)
+        owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders)
+        opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
+        places = zip(of_jobs.owners, owners.pools.parts, strict=True)
+        decisions = [TenantDecision(part, cells.nodes[name]) for name, part in places if not isinstance(part, IdlePool)]
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
-        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners)
-        parts = (*owners.parts, rest)
-        return joined_plan(snapshot, cluster_of, guaranteed, parts), parts
+        guaranteed = HardwareBinding(
+            snapshot,
+            cells.occupancy,
+            holders,
+            opportunistic,
+            lambda: outside.policy.rank(snapshot, outside.config).order,
+        ).run(decisions)
+        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
+        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
+        plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
+        return plan, (*owners.pools.parts, *rest.parts)
+
+    def _decided_by_owners(
+        self,
+        snapshot: Snapshot,
+        tenants: Sequence[TenantPolicy],
+        cells: _Cells,
+        of_jobs: JobTenants,
+        holders: CellHolders,
+    ) -> OwnersDecision:
+        """Let each VC decide on its cells."""
+        seen = seen_by_owners(snapshot.jobs, holders.owns)
+        hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns)
+
+        def own_snapshot(name: str, quotas: tuple[Quota, ...]) -> Snapshot:
+            nodes, rows = cells.nodes[name], of_jobs.rows[name]
+            nodes.sort(hardware)
+            jobs, position = rows_of(seen, rows), positions(len(seen), rows)
+            return Snapshot(
+                snapshot.time,
+                replace(jobs, request=nodes.requests(jobs.request)),
+                nodes.nodes(hardware),
+                nodes.allocations(holders.rows[name], position, hardware),
+                tuple(quota_of_rows(quota, position) for quota in quotas),
+            )
+
+        found = decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own_snapshot)
+        self._idle = [weakref.ref(part) for part in found.pools.parts if isinstance(part, IdlePool)]
+        return found
+
+    def _read_idle_parts(self) -> None:
+        """Make the snapshots of idle VCs of the last decision that are still in use: they depend on the cells as these are now."""
+        for each in self._idle:
+            part = each()
+            if part is not None:
+                _ = part.snapshot
+        self._idle = []
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return the cells as the newest snapshot shows them; None before the first decision."""
+        return None if self._cells is None else cell_report(self._cells.occupancy, trees=trees)
 
     def _cells_of(self, snapshot: Snapshot) -> _Cells:
         nodes = snapshot.nodes
@@ -96,20 +143,13 @@ class VirtualClusterRule:
             )
         return self._cells
 
-    def _without_cells(
-        self, snapshot: Snapshot, occupancy: CellOccupancy, guaranteed: GuaranteedStarts, shares: Bools
-    ) -> Bools:
-        """Return the jobs that hold GPUs without cells, and of the waiting ones those that share what is left."""
-        jobs, placed = snapshot.jobs, guaranteed.placed
-        waits = (jobs.state == JobState.WAITING) & shares
-        found = np.zeros(len(jobs), np.bool_)
-        for row, job in enumerate(jobs.id):
-            cells = guaranteed.cells.get(job, occupancy.is_guaranteed(job))
-            found[row] = job not in placed if waits[row] else jobs.state[row] != JobState.WAITING and not cells
-        return found
 
-
-def _available(snapshot: Snapshot, occupancy: CellOccupancy) -> Floats:
-    """Return what guaranteed jobs do not hold of each node, shape (nodes, 3): it is free, or may be taken from other jobs."""
-    removable = {job for job in may_be_removed(snapshot) if not occupancy.is_guaranteed(job)}
-    return HardwareDemand(snapshot, removable).available()
+def _without_cells(
+    snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, shares: Bools
+) -> Bools:
+    """Return the jobs that hold GPUs without cells, and of the waiting ones those that share what is left, shape (jobs,)."""
+    waits, row_of = snapshot.jobs.state == JobState.WAITING, holders.row_of
+    owns, placed = holders.owns.copy(), np.zeros(len(waits), np.bool_)
+    owns[[row_of[job] for job in guaranteed.cells]] = [bool(cells) for cells in guaranteed.cells.values()]
+    placed[[row_of[job] for job in guaranteed.placed]] = True
+    return np.where(waits, shares & ~placed, ~owns)

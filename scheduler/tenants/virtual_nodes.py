@@ -7,22 +7,37 @@ decision depends on the snapshot alone and not on which of several equal virtual
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Nodes, Request, Snapshot
-from tiresias.scheduler.place.free_capacity import COUNTED
+from tiresias.scheduler.model import Allocations, Bools, Ints, Nodes, Request
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.topology_tree import Topology
-from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 
 _UNBOUND = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldNodes:
+    """What guaranteed gangs hold of the virtual nodes of their VC.
+
+    Attributes:
+        names: The gangs.
+        count: On how many virtual nodes each of them has GPUs.
+        at: These nodes, gang by gang: positions in `VirtualNodes.cells`.
+        gpus: The GPUs there.
+    """
+
+    names: tuple[str, ...]
+    count: Ints
+    at: Ints
+    gpus: Ints
 
 
 class VirtualNodes:
@@ -42,8 +57,10 @@ class VirtualNodes:
         self.cells = [cell for cells in views for cell in cells if isinstance(cell, VirtualCell)]
         self.names = tuple(cell.address for cell in self.cells)
         self._at = {cell: at for at, cell in enumerate(self.cells)}
-        self._levels = levels
+        self._levels, self._cluster = levels, cluster
+        self._held: tuple[int, HeldNodes] | None = None
         self.order = np.arange(len(self.cells))
+        self._bound = np.full(len(self.cells), -1, np.int64)
 
     @cached_property
     def gpus(self) -> Ints:
@@ -67,52 +84,74 @@ class VirtualNodes:
     def _groups(self) -> list[Ints]:
         return [_numbered(level) for level in self._above]
 
-    def sort(self) -> None:
+    def sort(self, hardware: HardwareRows) -> None:
         """Order the nodes by the hardware to which they and the cells above them are bound. O(nodes x levels)."""
-        chains = _numbered([cell.chain.name for cell in self.cells])
-        keys = [_bound(level) for level in (self.cells, *self._above)]
-        size = np.array([cell.preassigned.level for cell in self.cells], np.int64)
-        self.order = np.lexsort((np.arange(len(self.cells)), size, *keys, chains))
+        row = hardware.row
+        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
+        self._bound = np.array(places, np.int64)  # the row of the hardware of each node; -1: it is not bound
+        keys = [_bound(level)[group] for level, group in zip(self._distinct, self._groups_from_node, strict=True)]
+        self.order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._chains))
 
-    def nodes(self, groups: Iterable[AffinityGroup], hardware: Nodes, available: Floats) -> Nodes:
-        """Return the nodes in their order, without what these gangs hold.
+    @cached_property
+    def _size(self) -> Ints:
+        return np.array([cell.preassigned.level for cell in self.cells], np.int64)
+
+    @cached_property
+    def _chains(self) -> Ints:
+        return _numbered([cell.chain.name for cell in self.cells])
+
+    @cached_property
+    def _distinct(self) -> list[list[VirtualCell]]:
+        """The nodes, then the different cells of each level above them, in the order of `_groups`."""
+        return [self.cells, *(list(dict.fromkeys(level)) for level in self._above)]
+
+    @cached_property
+    def _groups_from_node(self) -> list[Ints]:
+        return [np.arange(len(self.cells)), *self._groups]
+
+    def gpus_held(self) -> HeldNodes:
+        """Return what the guaranteed gangs of the VC hold. O(1), unless one of them has changed."""
+        changes = self._occupancy.changes[self._cluster]
+        if self._held is None or self._held[0] != changes:
+            self._held = changes, self._read_held()
+        return self._held[1]
+
+    def _read_held(self) -> HeldNodes:
+        held = self._occupancy.held[self._cluster]
+        shares = [(self._at[cell], gpus) for each in held.values() for cell, gpus in each]
+        at, gpus = np.array(shares, np.int64).reshape(-1, 2).T
+        return HeldNodes(tuple(held), np.array([len(each) for each in held.values()], np.int64), at, gpus)
+
+    def nodes(self, hardware: HardwareRows) -> Nodes:
+        """Return the nodes in their order, without what the guaranteed gangs hold.
 
         A node that is bound has the features, CPUs and memory of its hardware. Any other one has no limits, and all features of
         the nodes to which it can be bound below the cell above it that is bound.
-
-        Args:
-            groups: The gangs.
-            hardware: The nodes.
-            available: GPUs, CPUs and MiB of each that guaranteed jobs do not hold, shape (nodes, 3).
         """
-        free = self.gpus - self.used(groups)
-        rows, bound = self.order, self._rows_of_hardware(hardware)
-        cpus, memory = np.where(bound[:, None] >= 0, available[bound, 1:], np.inf).T
+        held = self.gpus_held()
+        used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
+        rows, bound = self.order, self._bound
+        free, available = (self.gpus - used)[rows], hardware.available[bound, 1:]
+        cpus, memory = np.where(bound[:, None] >= 0, available, np.inf)[rows].T
         topology = Topology.of_groups(self.gpus[rows], [level[rows] for level in self._groups])
-        usable = self._usable()[rows]
-        names, types = (tuple(column[row] for row in rows.tolist()) for column in (self.names, self._types))
+        names, types = (tuple([column[row] for row in rows.tolist()]) for column in (self.names, self._types))
         return Nodes(
-            names, self.gpus[rows], Resources.of(free[rows], cpus[rows], memory[rows]), usable, topology, types,
-            self._features(bound, hardware),
+            names, self.gpus[rows], Resources.of(free, cpus, memory), self.usable()[rows], topology, types,
+            self._features(hardware),
         )  # fmt: skip
 
-    def _rows_of_hardware(self, hardware: Nodes) -> Ints:
-        """Return the row of the hardware to which each node is bound; -1: it is not."""
-        row = {name: at for at, name in enumerate(hardware.name)}
-        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
-        return np.array(places, np.int64)
-
-    def _features(self, bound: Ints, hardware: Nodes) -> tuple[frozenset[str], ...]:
+    def _features(self, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
         """Return the features of each node in their order."""
-        row = {name: at for at, name in enumerate(hardware.name)}
-        below: dict[object, frozenset[str]] = {None: frozenset[str]().union(*hardware.features)}
+        row, features = hardware.row, hardware.nodes.features
+        if len(hardware.all_features) == 0:
+            return (frozenset(),) * len(self.cells)
+        below: dict[object, frozenset[str]] = {None: hardware.all_features}
         found = []
-        for at in self.order.tolist():
-            above = None if bound[at] >= 0 else self._bound_above(self.cells[at])
+        for at, place in zip(self.order.tolist(), self._bound[self.order].tolist(), strict=True):
+            above = None if place >= 0 else self._bound_above(self.cells[at])
             if above not in below:
-                places = (row[name] for name in self._unbound_nodes(above))
-                below[above] = frozenset[str]().union(*(hardware.features[place] for place in places))
-            found.append(hardware.features[bound[at]] if bound[at] >= 0 else below[above])
+                below[above] = frozenset[str]().union(*(features[row[name]] for name in self._unbound_nodes(above)))
+            found.append(features[place] if place >= 0 else below[above])
         return tuple(found)
 
     def _bound_above(self, cell: VirtualCell) -> PhysicalCell | None:
@@ -127,31 +166,26 @@ class VirtualNodes:
         leaves = self._occupancy.clusters.cells.physical.leaves
         return [name for name in (cell.nodes if cell else ()) if leaves[name][0].host.virtual is None]
 
-    def used(self, groups: Iterable[AffinityGroup]) -> Ints:
-        """Return the GPUs that gangs hold on each node, in the order of `cells`."""
-        found = np.zeros(len(self.cells), np.int64)
-        for group in groups:
-            for cell, gpus in held_by(group).items():
-                found[self._at[cell]] += gpus
-        return found
-
-    def allocations(self, rows: Sequence[tuple[int, AffinityGroup]], snapshot: Snapshot) -> Allocations:
-        """Return what gangs hold.
+    def allocations(self, rows: Ints, position: Ints, hardware: HardwareRows) -> Allocations:
+        """Return what the guaranteed gangs of the VC hold.
 
         Args:
-            rows: The row of the job of each.
-            snapshot: The CPUs and the memory that it holds.
+            rows: The row of the job of each of them.
+            position: The row of each job among those of the VC.
+            hardware: The CPUs and the memory that they hold.
         """
         place = np.empty(len(self.cells), np.int64)
         place[self.order] = np.arange(len(self.cells))
-        there = _held_on_nodes(snapshot, {group.name for _, group in rows})
-        held = [
-            (row, int(place[self._at[cell]]), gpus, *there.get((group.name, _node_of(cell)), (0.0, 0.0)))
-            for row, group in rows
-            for cell, gpus in held_by(group).items()
-        ]
-        job, node, gpus, cpus, memory = np.array(held, np.float64).reshape(-1, 5).T
-        return Allocations(job.astype(np.int64), node.astype(np.int64), Resources.of(gpus, cpus, memory))
+        held = self.gpus_held()
+        job = np.repeat(rows, held.count)
+        cpus, memory = hardware.held(job, self._bound[held.at]).T
+        return Allocations(position[job], place[held.at], Resources.of(held.gpus, cpus, memory))
+
+    def requests(self, requests: tuple[Request, ...]) -> tuple[Request, ...]:
+        """Return what requests demand of the virtual nodes. Few of them name nodes, and equal ones are mostly one object."""
+        seen = {id(each): each for each in requests}
+        changed = {at: found for at, each in seen.items() if (found := self.request(each)) is not each}
+        return tuple([changed.get(id(each), each) for each in requests]) if changed else requests
 
     def request(self, request: Request) -> Request:
         """Return what a request demands of the virtual nodes.
@@ -174,7 +208,8 @@ class VirtualNodes:
     def _by_name(self) -> dict[str, VirtualCell]:
         return dict(zip(self.names, self.cells, strict=True))
 
-    def _usable(self) -> Bools:
+    def usable(self) -> Bools:
+        """Return whether the hardware of each node is healthy, in the order of `cells`."""
         usable = np.ones(len(self.cells), np.bool_)
         cells = self._occupancy.clusters.cells
         for node in cells.bad.nodes:
@@ -185,29 +220,8 @@ class VirtualNodes:
         return usable
 
 
-def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
-    """Return the GPUs that a gang holds on each of its virtual nodes. The GPUs of a pod are on one node."""
-    found: Counter[VirtualCell] = Counter()
-    for pod in group.virtual or ():
-        if pod and pod[0] is not None:
-            found[pod[0].host] += len(pod)
-    return found
-
-
 def _node_of(cell: VirtualCell) -> str:
     return "" if cell.physical is None else cell.physical.nodes[0]
-
-
-def _held_on_nodes(snapshot: Snapshot, names: Set[str]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return CPUs and MiB of each of these jobs on each of its nodes, by the names of both."""
-    jobs, nodes, held = snapshot.jobs, snapshot.nodes, snapshot.allocations
-    of_jobs = np.array([job in names for job in jobs.id], np.bool_)
-    rows = np.flatnonzero(of_jobs[held.job]) if len(held.job) else held.job
-    amounts = held.resources.amount[rows, 1:COUNTED].tolist()
-    return {
-        (jobs.id[job], nodes.name[node]): (cpus, memory)
-        for job, node, (cpus, memory) in zip(held.job[rows].tolist(), held.node[rows].tolist(), amounts, strict=True)
-    }
 
 
 def _bound(cells: Sequence[VirtualCell]) -> Ints:

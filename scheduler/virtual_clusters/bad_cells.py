@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tiresias.scheduler.virtual_clusters.cell import MIN_GUARANTEED, PhysicalCell, VirtualCell, bind, unbind
+from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
 
 if TYPE_CHECKING:
@@ -98,11 +99,14 @@ class BadCells:
                 virtual = _unbound(self._cells.clusters[vc].preassigned[state.chain.name][level])
                 if virtual is None:
                     break
-                cell = state.bad_free[level][0]
+                cell = self._to_doom(state, level)
                 bind(cell, virtual)
                 state.doomed[vc][level].append(cell)
                 state.doomed_count[level] += 1
                 self._cells.allocate_preassigned(cell, vc, doomed=True)
+
+    def _to_doom(self, state: ChainState, level: int) -> PhysicalCell:
+        return state.bad_to_spare(level)
 
     def undoom(self, state: ChainState, level: int) -> None:
         """Release doomed cells that are not in use, as far as there are healthy ones."""
@@ -113,9 +117,29 @@ class BadCells:
                 cell = next((each for each in state.doomed[vc][level] if each.priority < MIN_GUARANTEED), None)
                 if cell is None:
                     break
-                unbind(cell)
-                self._remove_doomed(cell, vc)
-                self._cells.release_preassigned(cell, vc, doomed=True)
+                self._release_doomed(cell, vc)
+
+    def _release_doomed(self, cell: PhysicalCell, vc: str) -> None:
+        unbind(cell)
+        self._remove_doomed(cell, vc)
+        self._cells.release_preassigned(cell, vc, doomed=True)
+
+    def release_unused(self, state: ChainState) -> None:
+        """Release all doomed cells that are not in use. Call `doom_all` afterwards."""
+        unused = [
+            (cell, vc)
+            for vc, levels in state.doomed.items()
+            for cells in levels
+            for cell in cells
+            if cell.priority < MIN_GUARANTEED
+        ]
+        for cell, vc in unused:
+            self._release_doomed(cell, vc)
+
+    def doom_all(self, state: ChainState) -> None:
+        """Doom cells of all levels, where that is necessary."""
+        for level in range(state.chain.top, LEAF_LEVEL - 1, -1):
+            self.doom(state, level)
 
     def bind_below(self, cell: PhysicalCell) -> None:
         """Bind a bad cell that has been allocated, and the bad cells inside."""

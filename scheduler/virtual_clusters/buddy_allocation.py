@@ -96,10 +96,7 @@ class BindingSearch:
     def _split_one(self, to_bind: ToBind) -> bool:
         """Split one cell, if no level above the wanted one loses a cell that a VC can need; its other parts stay whole."""
         level = to_bind.cell.level
-        spare = self._spare()
-        for above in range(level + 1, self.free.top + 1):
-            if spare[above] < 1:
-                return False
+        for above in range(level + 1, highest_split(self._spare(), level) + 1):
             for cell in list(self._usable(self.free.candidates(above))):
                 if self._take_inside(to_bind, cell):
                     self.owned_free[level] -= 1
@@ -183,6 +180,17 @@ def splittable(chain: CellChain, free: Sequence[int], owned_free: Sequence[int])
         above = spare[level + 1] * chain.at(level + 1).children if level < chain.top else 0
         spare[level] = free[level] - owned_free[level] + above
     return spare
+
+
+def highest_split(spare: Sequence[int], level: int) -> int:
+    """Return the highest level of which a free cell may be split for a cell of `level`, if `spare` cells of each level may be.
+
+    A split takes one of the splittable cells of each level between.
+    """
+    above = level + 1
+    while above < len(spare) and spare[above] > 0:
+        above += 1
+    return above - 1
 
 
 def _descendants(cell: PhysicalCell, level: int) -> list[PhysicalCell]:

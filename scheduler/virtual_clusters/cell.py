@@ -102,14 +102,19 @@ class PhysicalCell:
         return self.virtual is None and (self.healthy or len(self.nodes) > 1)
 
     @property
-    def in_free_list(self) -> bool:
-        """Whether it, or a cell that contains it, is in the free list of its chain."""
+    def free_level(self) -> int:
+        """The level of the cell in the free list of its chain that it is or belongs to; 0: there is none."""
         cell: PhysicalCell | None = self
         while cell is not None and cell.virtual is None and not cell.split:
             if cell.parent is None or cell.parent.split:
-                return True
+                return cell.level
             cell = cell.parent
-        return False
+        return 0
+
+    @property
+    def in_free_list(self) -> bool:
+        """Whether it, or a cell that contains it, is in the free list of its chain."""
+        return self.free_level > 0
 
 
 class VirtualCell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, GroupState, zip_pods
@@ -99,6 +100,8 @@ def _of_virtual(cell: VirtualCell) -> Iterator[str]:
 def _of_chain(state: ChainState, cells: CellState) -> Iterator[str]:
     name = state.chain.name
     free = [list(level) for level in state.free]
+    roots = [cell for cell in _preassigned(cells) if cell.chain is state.chain and cell.physical is None]
+    unbound = Counter((cell.cluster, cell.level) for cell in roots)
     for level in range(LEAF_LEVEL, state.chain.top + 1):
         covered = [cell for cell in state.cells[level] if cell.in_free_list]
         listed = [cell for cell in covered if cell.parent is None or not cell.parent.in_free_list]
@@ -108,20 +111,18 @@ def _of_chain(state: ChainState, cells: CellState) -> Iterator[str]:
             yield f"chain {name}, level {level}: {state.left[level]} cells left, expected {len(covered)}"
         if {cell for cell in covered if not cell.healthy} != set(state.bad_free[level]):
             yield f"chain {name}, level {level}: bad free cells {list(state.bad_free[level])}"
-        yield from _of_owned(state, level, cells)
+        yield from _of_owned(state, level, unbound)
     for level, spare in enumerate(state.splittable()):
         if spare < 0:
             yield f"chain {name}, level {level}: num_splittable is {spare}"
     yield from _of_view(state)
 
 
-def _of_owned(state: ChainState, level: int, cells: CellState) -> Iterator[str]:
+def _of_owned(state: ChainState, level: int, unbound: Counter[tuple[str, int]]) -> Iterator[str]:
+    """`unbound`: numbers of preassigned cells by VC and level."""
     where = f"chain {state.chain.name}, level {level}"
     for vc, owned in state.owned_free.items():
-        roots = [
-            cell for cell in _preassigned(cells) if (cell.cluster, cell.chain, cell.level) == (vc, state.chain, level)
-        ]
-        if owned[level] != sum(cell.physical is None for cell in roots):
+        if owned[level] != unbound[vc, level]:
             yield f"{where}: virtual cluster {vc} has {owned[level]} unused cells, which is not the number of unbound ones"
         if any(cell.healthy or cell.virtual is None for cell in state.doomed[vc][level]):
             yield f"{where}: healthy or unbound cells are doomed: {state.doomed[vc][level]}"

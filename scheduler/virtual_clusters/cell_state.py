@@ -6,6 +6,7 @@ the last one it returns. `bad_cells.py` keeps the bindings of bad hardware up to
 
 from __future__ import annotations
 
+from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.bad_cells import BadCells
 from tiresias.scheduler.virtual_clusters.cell import (
     FREE,
@@ -49,17 +50,27 @@ class CellState:
         self.clusters: dict[str, VirtualTree] = virtual_trees(spec, self.levels, self.physical.pinned)
         self.chains = {name: self._chain(name) for name in self.levels}
         self.bad = self.bad_cells(self)
-        for tree in self.clusters.values():
-            for identifier, cell in tree.pinned.items():
-                self._bind_pinned(self.physical.pinned[identifier], cell)
+        self._bind_pinned()
 
     def _chain(self, name: str) -> ChainState:
         owned = {vc: tree.owned[name] for vc, tree in self.clusters.items() if name in tree.owned}
         return ChainState(self.levels[name], self.physical.cells[name], owned)
 
-    def _bind_pinned(self, physical: PhysicalCell, virtual: VirtualCell) -> None:
-        self.allocate_preassigned(physical, virtual.cluster)
-        bind_upward(physical, virtual)
+    def _bind_pinned(self) -> None:
+        """Bind the pinned cells that VCs own; others are ordinary cells. Raises UsageError if the rest is too small for them."""
+        owned = {identifier: cell for tree in self.clusters.values() for identifier, cell in tree.pinned.items()}
+        for identifier, physical in self.physical.pinned.items():
+            physical.pinned = identifier if identifier in owned else ""
+        for identifier, virtual in owned.items():
+            physical = self.physical.pinned[identifier]
+            if not physical.in_free_list:
+                raise UsageError(
+                    f"virtual cluster {virtual.cluster}: the pinned cell {identifier} overlaps another one"
+                )
+            self.allocate_preassigned(physical, virtual.cluster)
+            bind_upward(physical, virtual)
+        for state in self.chains.values():
+            state.check("the pinned cells and the larger cells that they own")
 
     def allocate(self, leaf: PhysicalCell, virtual: VirtualCell | None, priority: int) -> bool:
         """Give a GPU to a job: of a VC's cell, or opportunistically without one.
@@ -130,6 +141,14 @@ class CellState:
             if not doomed:
                 self.bad.doom(state, below)
         return safe
+
+    def keep_safe(self, chain: str) -> bool:
+        """Return whether all VCs can still receive their cells of a chain, if necessary with other doomed cells."""
+        state = self.chains[chain]
+        if not state.is_safe:
+            self.bad.release_unused(state)
+            self.bad.doom_all(state)
+        return state.is_safe
 
     def release_preassigned(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:
         """Take a physical cell back from a preassigned cell of a VC."""

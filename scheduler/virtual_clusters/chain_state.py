@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.virtual_clusters.buddy_allocation import splittable
+from tiresias.scheduler.virtual_clusters.buddy_allocation import highest_split, splittable
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
 from tiresias.scheduler.virtual_clusters.cell_list import CellList, FreeCellDraft
@@ -43,20 +43,18 @@ class ChainState:
         self.doomed: dict[str, list[list[PhysicalCell]]] = {vc: [[] for _ in cells] for vc in owned}
         self.doomed_count = [0] * len(cells)
         self.view = view_of(cells[chain.top])
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
-        """Raise UsageError if the cells of the VCs do not fit into the physical ones."""
-        available = len(self.cells[self.chain.top])
+    def check(self, before: str = "the larger cells that they own") -> None:
+        """Raise UsageError if the cells of the VCs do not fit into the free ones. `before`: what has been subtracted from them."""
+        spare = self.splittable()
         for level in range(self.chain.top, LEAF_LEVEL - 1, -1):
-            asked = self.all_owned_free[level]
-            if asked > available:
-                at = self.chain.at(level).cell_type
+            if spare[level] < 0:
+                asked, at = self.all_owned_free[level], self.chain.at(level).cell_type
                 raise UsageError(
                     f"virtual clusters own {asked} cells of type {at} (level {level} of chain {self.chain.name}); "
-                    f"after the larger cells that they own, {available} are left"
+                    f"after {before}, {asked + spare[level]} are left"
                 )
-            available = (available - asked) * self.chain.at(level).children
 
     def draft(self) -> FreeCellDraft:
         """Return the free cells for one search."""
@@ -74,6 +72,22 @@ class ChainState:
     def splittable(self) -> list[int]:
         """Return for each level how many free cells may be split; index 0 is unused."""
         return splittable(self.chain, [len(level) for level in self.free], self.all_owned_free)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether all VCs can still receive their cells."""
+        return min(self.splittable()) >= 0
+
+    def bad_to_spare(self, level: int) -> PhysicalCell:
+        """Return the first bad free cell of a level without which all VCs can still receive their cells.
+
+        Call it where VCs own more unused cells of the level than healthy ones are free. Then there is one, as long as `is_safe`: up
+        to the highest level that may be split, the free cells suffice for what the VCs own of these levels, so that not all of them
+        are healthy. Otherwise a start takes too much and is about to be taken back; then the first one is as good as any other.
+        """
+        spare = self.splittable()
+        highest = highest_split(spare, level) if min(spare) >= 0 else self.chain.top
+        return next(cell for cell in self.bad_free[level] if cell.free_level <= highest)
 
     def take(self, cell: PhysicalCell) -> int:
         """Remove a cell from the free list, splitting the cells above it; return the topmost level that changed."""

@@ -38,7 +38,7 @@ class GangCells:
         """Allocate the GPUs of a decision, or of a job that runs already.
 
         The virtual cells are looked up again from the GPUs, so that both cases are one. A GPU that the specification no longer has
-        is skipped. A gang for which the VC has no cells is preempted lazily.
+        is skipped. A gang for which the VC has no cells, or that takes a cell which another VC owns, is preempted lazily.
         """
         group, lazily = AffinityGroup.empty(bound.request), False
         for at, pod in enumerate(bound.pods):
@@ -57,10 +57,18 @@ class GangCells:
                 safe = self.cells.allocate(leaf, virtual, group.request.priority)
                 leaf.user, leaf.state = group, LeafState.USED
                 lazily = lazily or not safe
-        if lazily:
+        if lazily or not self._keep_safe(group):
             self.preempt_lazily(group, group.name)
+            self._keep_safe(group)
         self.groups[group.name] = group
         return group
+
+    def _keep_safe(self, group: AffinityGroup) -> bool:
+        """Doom other cells, where those that are doomed are needed; return whether all VCs can still receive their cells."""
+        if not self.cells.keeps_guarantees:
+            return True
+        chains = dict.fromkeys(leaf.chain.name for leaf in group.leaves())
+        return min(map(self.cells.keep_safe, chains), default=True)
 
     def _virtual(self, leaf: PhysicalCell, preassigned: str | None, group: AffinityGroup) -> VirtualCell | None:
         """Find the virtual leaf for a GPU of a guaranteed gang. Gangs that use it or its preassigned cell are preempted lazily."""
@@ -93,20 +101,45 @@ class GangCells:
     def preempt_lazily(self, group: AffinityGroup, preemptor: str) -> VirtualPods | None:
         """Take the virtual cells of a group; it keeps its GPUs. Returns the cells, for `revert`."""
         for leaf, virtual in zip_pods(group.physical, group.virtual):
-            if leaf is not None and virtual is not None:
+            if leaf is not None and virtual is not None and leaf.state == LeafState.USED:
                 self.cells.release(leaf)
                 self.cells.allocate(leaf, None, OPPORTUNISTIC)
         before, group.virtual = group.virtual, None
         group.lazily_preempted_by = preemptor
         return before
 
-    def revert(self, group: AffinityGroup, virtual: VirtualPods) -> None:
-        """Give a group its virtual cells back."""
-        for leaf, cell in zip_pods(group.physical, virtual):
+    def revert(self, group: AffinityGroup, virtual: VirtualPods) -> bool:
+        """Give a group its virtual cells back; False: one of them cannot be bound any more, and it stays preempted lazily."""
+        pairs = list(zip_pods(group.physical, virtual))
+        group.virtual, group.lazily_preempted_by = virtual, ""
+        for leaf, cell in pairs:
             if leaf is not None:
                 self.cells.release(leaf)
-                self.cells.allocate(leaf, cell, group.request.priority)
-        group.virtual, group.lazily_preempted_by = virtual, ""
+                self._give_back(leaf, cell, group)
+        self._keep_safe(group)
+        return group.virtual is not None
+
+    def _give_back(self, leaf: PhysicalCell, virtual: VirtualCell | None, group: AffinityGroup) -> None:
+        """Allocate a GPU to the group that uses it. If its virtual cell cannot be bound, the group is preempted lazily."""
+        if not self._take_over(leaf, virtual if group.virtual else None, group.request.priority):
+            self.cells.allocate(leaf, None, OPPORTUNISTIC)
+            self.preempt_lazily(group, group.name)
+
+    def _take_over(self, leaf: PhysicalCell, virtual: VirtualCell | None, priority: int) -> bool:
+        """Allocate a GPU that has just been released; False, and nothing has changed: its virtual cell cannot be bound.
+
+        The release may have doomed a cell that is in the way. Then other cells are doomed instead.
+        """
+        if virtual is None or not self.cells.keeps_guarantees or can_be_bound(leaf, virtual):
+            self.cells.allocate(leaf, virtual, priority)
+            return True
+        state = self.cells.chains[leaf.chain.name]
+        self.cells.bad.release_unused(state)
+        free = can_be_bound(leaf, virtual)
+        if free:
+            self.cells.allocate(leaf, virtual, priority)
+        self.cells.bad.doom_all(state)
+        return free
 
     def delete(self, group: AffinityGroup) -> None:
         """Release the cells of a group that uses them. What another group has reserved becomes that group's."""
@@ -121,10 +154,10 @@ class GangCells:
 
     def reserve(
         self, request: GangRequest, leaves: Sequence[Sequence[PhysicalCell]], virtual: Sequence[Sequence[VirtualCell]]
-    ) -> AffinityGroup:
+    ) -> AffinityGroup | None:
         """Allocate cells to a group that preempts those who use them, so that no other one preempts the same.
 
-        A cell that can no longer be bound is left out; then `is_whole` is false.
+        None, and nothing is reserved: the first cells have doomed others of the group, or cells that other VCs own would be taken.
         """
         group = AffinityGroup(
             request, [list(pod) for pod in leaves], [list(pod) for pod in virtual], GroupState.PREEMPTING
@@ -134,6 +167,9 @@ class GangCells:
                 if not self._reserve(leaf, cell, group):
                     pod[at] = cells[at] = None
         self.groups[group.name] = group
+        if self.cells.keeps_guarantees and not (group.is_whole and self._keep_safe(group)):
+            self.cancel(group)
+            return None
         return group
 
     def _reserve(self, leaf: PhysicalCell | None, virtual: VirtualCell | None, group: AffinityGroup) -> bool:
@@ -142,13 +178,12 @@ class GangCells:
         used, user = leaf.state == LeafState.USED, leaf.user
         if user is not None:
             self.cells.release(leaf)
-        if not can_be_bound(leaf, virtual):
+        if not self._take_over(leaf, virtual, group.request.priority):
             if user is not None:
-                self.cells.allocate(leaf, user.virtual_of(leaf), user.request.priority)
+                self._give_back(leaf, user.virtual_of(leaf), user)
             return False
         if user is not None:
             user.state = GroupState.BEING_PREEMPTED
-        self.cells.allocate(leaf, virtual, group.request.priority)
         leaf.reserver = group
         leaf.state = LeafState.RESERVING if used else LeafState.RESERVED
         return True
@@ -161,12 +196,13 @@ class GangCells:
             leaf.reserver = None
             if leaf.state == LeafState.RESERVING and leaf.user is not None:
                 leaf.state = LeafState.USED
-                self.cells.allocate(leaf, leaf.user.virtual_of(leaf), leaf.user.request.priority)
+                self._give_back(leaf, leaf.user.virtual_of(leaf), leaf.user)
                 returned.append(leaf.user)
             else:
                 leaf.state = LeafState.FREE
         del self.groups[group.name]
         _restore(returned)
+        self._keep_safe(group)
 
     def finish_preemption(self, group: AffinityGroup) -> None:
         """The reserved cells are free: the group uses them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
@@ -23,10 +23,12 @@ class FoundPlacement:
     Attributes:
         physical: The leaves of each pod, in the order of the request's sizes.
         virtual: The virtual leaves; None without a guarantee.
+        preempted: The gangs that are preempted lazily for it, with the virtual cells that they had.
     """
 
     physical: list[list[PhysicalCell]]
     virtual: list[list[VirtualCell]] | None
+    preempted: Sequence[tuple[AffinityGroup, VirtualPods]] = ()
 
 
 def search(
@@ -69,7 +71,7 @@ def _guaranteed(
     preempted = _preempt_lazily(gangs, virtual, request.gang)
     bindings = _bindings(gangs, chain, binding_paths(virtual), suggested)
     if bindings is not None:
-        return FoundPlacement([[bindings[leaf] for leaf in pod] for pod in virtual], virtual)
+        return FoundPlacement([[bindings[leaf] for leaf in pod] for pod in virtual], virtual, preempted)
     for group, cells in preempted:
         gangs.revert(group, cells)
     return WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster)

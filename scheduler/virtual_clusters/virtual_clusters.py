@@ -95,28 +95,29 @@ class VirtualClusters:
         return bound_gang(group)
 
     def _schedule_new(self, request: GangRequest, suggested: Set[str] | None, preempt: bool) -> CellDecision:
-        """Search and bind; once more if the reservation of some cells has doomed others of the gang to be bad."""
+        """Search and bind; once more if the cells that were found could not be reserved together."""
         chains = self._chains(request)
         for _ in range(_SEARCHES):
             found = search(self.gangs, request, chains, suggested)
             if isinstance(found, WaitReason):
                 return Waiting(found)
             decision = self._take(request, found, preempt)
-            group = self.groups.get(request.gang)
-            whole = group is None or group.is_whole
-            if whole or not self.cells.keeps_guarantees:
+            if decision is not None:
                 return decision
-            self.delete(request.gang)
+            for group, cells in found.preempted:
+                self.gangs.revert(group, cells)
         return Waiting(WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster))
 
-    def _take(self, request: GangRequest, found: FoundPlacement, preempt: bool) -> CellDecision:
+    def _take(self, request: GangRequest, found: FoundPlacement, preempt: bool) -> CellDecision | None:
         leaves = [leaf for pod in found.physical for leaf in pod]
         victims = _victims(leaves)
         if preempt:
             for group in _reservers(leaves):
                 self.gangs.cancel(group)
             if victims and found.virtual is not None:
-                self.gangs.reserve(request, found.physical, found.virtual)
+                reserved = self.gangs.reserve(request, found.physical, found.virtual)
+                if reserved is None:
+                    return None
         return _preemption(victims, leaves) if victims else self._bind(request, found)
 
     def _bind(self, request: GangRequest, found: FoundPlacement) -> BoundGang:

@@ -1,18 +1,23 @@
 """HiveD's method as it was published, where `VirtualClusters` differs from it: for comparisons only.
 
-The published method breaks its own invariants in three cases, all of them with bad hardware:
+The published method breaks its own invariants in five cases, all of them with bad hardware:
 
 - A doomed cell that a job has begun to use is released as soon as enough others are healthy.
 - A doomed cell in use that becomes healthy stays doomed, and is lost when the job ends.
-- A preemption reserves cells without the check of a start: further splits can take cells that other VCs own.
+- A preemption reserves cells without the check of a start: further splits can take cells that other VCs own. The check of a start
+  compares numbers of cells level by level, and misses that cells of one level are parts of those that are owned above.
+- The first bad cell is doomed, also where it is a part of a larger one that another VC owns.
+- An opportunistic job that ends on bad GPUs is subtracted from the use of the VC to whose cell they are bound.
 
 A recorded sequence in which one of these cases occurs cannot be reproduced from that event on. `broken_at` names the event.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tiresias.scheduler.virtual_clusters.bad_cells import BadCells
-from tiresias.scheduler.virtual_clusters.cell import MIN_GUARANTEED, PhysicalCell, VirtualCell, unbind
+from tiresias.scheduler.virtual_clusters.cell import MIN_GUARANTEED, OPPORTUNISTIC, PhysicalCell, VirtualCell, unbind
 from tiresias.scheduler.virtual_clusters.cell_invariants import violations
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
@@ -32,6 +37,9 @@ class _PublishedBadCells(BadCells):
                 self._remove_doomed(cell, vc)
                 self._cells.release_preassigned(cell, vc, doomed=True)
 
+    def _to_doom(self, state: ChainState, level: int) -> PhysicalCell:
+        return state.bad_free[level][0]
+
     def _set_bound_healthy(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         if cell.priority < MIN_GUARANTEED:
             super()._set_bound_healthy(cell, virtual)
@@ -42,6 +50,17 @@ class PublishedCellState(CellState):
 
     keeps_guarantees = False
     bad_cells = _PublishedBadCells
+
+    def __init__(self, spec: CellSpecification) -> None:
+        """Build all cells."""
+        super().__init__(spec)
+        self.subtracted: list[PhysicalCell] = []
+
+    def release(self, leaf: PhysicalCell) -> None:
+        """Take a GPU back. Its VC's use would be wrong from now on; here it is kept right, and the GPU is noted."""
+        if leaf.priority == OPPORTUNISTIC and leaf.virtual is not None:
+            self.subtracted.append(leaf)
+        super().release(leaf)
 
 
 def broken_at(spec: CellSpecification, sequence: RecordedSequence, last: int) -> tuple[int, str] | None:
@@ -55,6 +74,15 @@ def broken_at(spec: CellSpecification, sequence: RecordedSequence, last: int) ->
             replay.apply(event)
         except (ValueError, AttributeError, IndexError) as error:
             return number, str(error)
-        if (broken := next(violations(replay.clusters), None)) is not None:
+        if (broken := next(_broken(replay), None)) is not None:
             return number, broken
     return None
+
+
+def _broken(replay: PodReplay) -> Iterator[str]:
+    cells = replay.clusters.cells
+    if isinstance(cells, PublishedCellState):
+        yield from (
+            f"{leaf!r}: no gang of {leaf.virtual!r} used it, and one is subtracted" for leaf in cells.subtracted
+        )
+    yield from violations(replay.clusters)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tiresias.errors import UsageError
 from tiresias.simulator.experiments.experiment import ALL_POLICIES
 from tiresias.simulator.formats import cells
 from tiresias.simulator.simulation_rules import Cost
+
+_SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
@@ -17,6 +21,19 @@ def one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
         if text not in allowed:
             raise UsageError(f"{option} {text[:40]!r} is not possible; there are {', '.join(allowed)}")
         return text
+
+    return check
+
+
+def some_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """Return the type of an option with a list of some allowed words, each of them once."""
+    check_word = one_of(option, allowed)
+
+    def check(text: str) -> tuple[str, ...]:
+        found = tuple(map(check_word, text.split(",")))
+        if len(set(found)) < len(found):
+            raise UsageError(f"{option} {text[:40]!r}: a word occurs twice; remove one")
+        return found
 
     return check
 
@@ -72,6 +89,19 @@ def seconds(option: str) -> Callable[[str], float]:
     return check
 
 
+def span(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a time above 0: seconds, or a number of s, m, h or d, such as 90m. In seconds."""
+
+    def check(text: str) -> float:
+        found = _SPAN.fullmatch(text)
+        seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+        if not 0 < seconds <= cells.LARGEST:
+            raise UsageError(f"{option} {text[:40]!r}: give a time above 0, such as 90m, 1h or 2d")
+        return seconds
+
+    return check
+
+
 def share(option: str) -> Callable[[str], float]:
     """Return the type of an option that is a share, 0 to 1."""
     return _between(option, 0, 1, "share")
@@ -91,6 +121,11 @@ def _between(option: str, least: int, most: int, what: str) -> Callable[[str], f
         return found
 
     return check
+
+
+def percentile(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a percentage, 0 to 100."""
+    return _between(option, 0, 100, "percentage")
 
 
 def thresholds(text: str) -> tuple[float, ...]:

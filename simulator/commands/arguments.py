@@ -253,8 +253,10 @@ def setup(args: argparse.Namespace) -> Setup:
         needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"), args.nodes_per_leaf
     )
     file: Path = needed(args.trace, "TRACE")
-    config, tenants = _config(args), tenant_arguments.tenants(args, cluster)
-    trace = read(file, cluster.gpus, args.format)
+    declared = tenant_arguments.declared(args, cluster)
+    tenants = declared.shared_by(args.admission) if declared else None
+    config, trace = _config(args), read(file, cluster.gpus, args.format)
+    trace = declared.assigned(trace) if declared else trace
     failures = _failures(args)
     placement = SimulatedPlacement.named(args.placement, args.packlimit, args.patience) if args.placement else None
     by_node = args.by_node or bool(failures or placement or tenants or args.nodes_per_leaf)
@@ -265,10 +267,17 @@ def setup(args: argparse.Namespace) -> Setup:
     )  # fmt: skip
 
 
-def history(args: argparse.Namespace, config: PolicyConfig) -> Setup:
-    """Return the setup of `whatif` and `tune`, from a trace or from the accounting of the local cluster."""
+def history(args: argparse.Namespace, config: PolicyConfig, *, equal_nodes: bool = False) -> Setup:
+    """Return the setup of commands on a site's history, from a trace or from the accounting of the local cluster.
+
+    Args:
+        args: The options of `configure_history`.
+        config: The configuration of the policies.
+        equal_nodes: Refuse a cluster whose nodes have different numbers of GPUs.
+    """
     if args.trace is None:
-        return Setup("accounting", *accounting_history(args.since, args.partition), config, args.preemption_cost)
+        found = accounting_history(args.since, args.partition, equal_nodes=equal_nodes)
+        return Setup("accounting", *found, config, args.preemption_cost)
     cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
     trace = read(args.trace, cluster.gpus, args.format)
     return Setup(args.trace.name, trace.of_partitions(args.partition), cluster, config, args.preemption_cost)

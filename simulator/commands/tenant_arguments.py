@@ -1,34 +1,58 @@
-"""The options of `tiresias simulate` on tenants that share the cluster, and their values."""
+"""The options of `tiresias simulate` and `whatif` on tenants that share the cluster, and their values."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
+from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.experiments.tenant_runs import SharedCluster, startable
 from tiresias.simulator.occupancy import Occupancy
-from tiresias.simulator.simulated_tenants import SimulatedTenants, read_tenants
+from tiresias.simulator.tenant_file import TenantFile, read_tenant_file
 
 
 def configure(group: argparse._ArgumentGroup) -> None:
-    """Add the options."""
+    """Add the options of `simulate`."""
     rules = " or ".join(TENANT_RULES)
     group.add_argument(
         "--virtual-clusters", type=Path, metavar="FILE.toml",
-        help=f"[[virtual_cluster]] tables with the keys name, cells and opportunistic; needs --admission {rules}; "
-        "a job belongs to the one that the trace's column vc names; means --by-node",
+        help="[[virtual_cluster]] tables with the keys name, cells, opportunistic, policy (default: --policy), accounts, qos and "
+        f"partitions; needs --admission {rules}; a job of an sacct history belongs to the first table whose lists it matches, "
+        "any other job to the table that the trace's column vc names; means --by-node",
     )  # fmt: skip
+    configure_leaves(group)
+
+
+def configure_leaves(group: argparse._ActionsContainer) -> None:
+    """Add the option on the topology."""
     group.add_argument(
         "--nodes-per-leaf", type=types.whole_number("--nodes-per-leaf"), default=0, metavar="N",
         help="nodes under each leaf switch; means --by-node (default: all nodes under one)",
     )  # fmt: skip
 
 
-def tenants(args: argparse.Namespace, cluster: ClusterSize) -> SimulatedTenants | None:
-    """Return the tenants; None: there are none.
+def configure_history(group: argparse._ArgumentGroup) -> None:
+    """Add the options of `whatif`."""
+    group.add_argument(
+        "--virtual-clusters", type=Path, metavar="FILE.toml",
+        help="replay the policies in virtual clusters: [[virtual_cluster]] tables, also of a controller's configuration, as of "
+        "tiresias simulate",
+    )  # fmt: skip
+    group.add_argument(
+        "--admission", type=types.some_of("--admission", tuple(TENANT_RULES)), metavar="RULE[,RULE...]",
+        help=f"{', '.join(TENANT_RULES)}: how the virtual clusters share the cluster; each policy is replayed under each rule "
+        "(default: virtual_clusters)",
+    )  # fmt: skip
+    configure_leaves(group)
+
+
+def declared(args: argparse.Namespace, cluster: ClusterSize) -> TenantFile | None:
+    """Return the tenants of `simulate`; None: there are none.
 
     Raises:
         UsageError: A rule of tenants without a file, a file without such a rule, or cells that do not fit into the cluster.
@@ -43,9 +67,34 @@ def tenants(args: argparse.Namespace, cluster: ClusterSize) -> SimulatedTenants 
         raise UsageError(
             f"--admission {args.admission}: no virtual clusters are declared; give --virtual-clusters FILE"
         )
-    found = SimulatedTenants(args.admission, read_tenants(file))
+    return _checked(file, cluster)
+
+
+def shared(args: argparse.Namespace, setup: Setup) -> tuple[Setup, SharedCluster | None]:
+    """Return the setup of `whatif` with its virtual clusters, and these; None: there are none.
+
+    The jobs of the setup are assigned to the virtual clusters. Jobs that could never start under one of the rules are dropped.
+
+    Raises:
+        UsageError: A rule without a file, or cells that do not fit into the cluster.
+    """
+    file: Path | None = args.virtual_clusters
+    if not file:
+        if args.admission or args.nodes_per_leaf:
+            option = "--admission" if args.admission else "--nodes-per-leaf"
+            raise UsageError(f"{option}: no virtual clusters are declared; give --virtual-clusters FILE")
+        return setup, None
+    cluster = replace(setup.cluster, nodes_per_leaf=args.nodes_per_leaf)
+    tenants = _checked(file, cluster)
+    rules = tuple(tenants.shared_by(rule) for rule in args.admission or ("virtual_clusters",))
+    trace = startable(tenants.assigned(setup.trace), cluster, rules)
+    return replace(setup, trace=trace, cluster=cluster), SharedCluster(file.name, rules)
+
+
+def _checked(file: Path, cluster: ClusterSize) -> TenantFile:
+    found = read_tenant_file(file)
     try:
-        found.check(Occupancy(cluster).nodes())
+        found.shared_by("virtual_clusters").check(Occupancy(cluster).nodes())
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
     return found

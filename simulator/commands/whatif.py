@@ -8,15 +8,19 @@ Without TRACE the accounting of the local cluster is read (sacct, scontrol): onl
 --from-shadow the jobs are those that a controller in mode shadow has seen, without slurmdbd, and the replays are followed by
 the cases in which it would have acted otherwise than Slurm, and for how long. For root and the controller's user.
 
+With --virtual-clusters the policies are replayed in virtual clusters: accounts, QOS or partitions that own cells of the topology.
+The waiting time of each virtual cluster is shown as it was under Slurm and as it would have been.
+
 examples:
   tiresias whatif                                            the last 90 days of this cluster
   tiresias whatif --since 2026-09-01 --partition gpu --html report.html
   tiresias whatif dump.txt --nodes 30 --gpus-per-node 8      of sacct, or any trace of tiresias simulate
   tiresias whatif --from-shadow --html report.html           of what was recorded since the controller was installed
+  tiresias whatif --virtual-clusters vcs.toml --admission virtual_clusters,private_clusters,gpu_quotas --policy las
 
 The dump is made on the cluster, and may be looked at before it is passed on, by
   sacct -P --allusers --duplicates -S now-90days -E now -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO \\
-    --format=JobID,User,Account,Partition,JobName,Submit,Start,End \\
+    --format=JobID,User,Account,QOS,Partition,JobName,Submit,Start,End \\
     --format=ElapsedRaw,State,AllocTRES,ReqTRES > dump.txt
 """
 
@@ -31,7 +35,7 @@ from rich.console import Console
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.commands import arguments
+from tiresias.simulator.commands import arguments, tenant_arguments
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.experiments.policy_comparison import compare_policies
 from tiresias.simulator.formats import shadow_journal
@@ -63,6 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the present policy: a job that does not fit is overtaken, as with backfill, or blocks (default: %(default)s)",
     )
     arguments.configure_alternatives(parser)
+    tenant_arguments.configure_history(parser.add_argument_group("virtual clusters"))
     parser.add_argument("--json", type=Path, metavar="FILE", help="all the numbers")
     parser.add_argument("--html", type=Path, metavar="FILE", help="one file with tables and plots, to be passed around")
 
@@ -71,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     output.check(file for file in (args.json, args.html) if file)
     setup, seen = _asked(args, replace(DEFAULT_CONFIG, thresholds=args.threshold))
-    found = compare_policies(setup, args.present, args.policy, seen)
+    setup, shared = tenant_arguments.shared(args, setup)
+    found = compare_policies(setup, args.present, args.policy, seen, shared)
     files: dict[Path, output.Content] = {}
     if args.json:
         files[args.json] = simulate_view.as_text(view.as_json(found))
@@ -93,10 +99,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace, config: PolicyConfig) -> tuple[Setup, shadow_journal.ShadowRecord | None]:
     if args.from_shadow is None:
-        return arguments.history(args, config), None
+        return arguments.history(args, config, equal_nodes=args.virtual_clusters is not None), None
     if args.trace or args.nodes or args.gpus_per_node or args.partition:
         raise UsageError(
             "--from-shadow cannot be combined with TRACE, --nodes, --gpus-per-node or --partition: all recorded jobs are read"
+        )
+    if args.virtual_clusters:
+        raise UsageError(
+            "--virtual-clusters: what mode shadow recorded has no accounts and no nodes; leave --from-shadow out"
         )
     seen, columns = shadow_journal.read(args.from_shadow)
     cluster = ClusterSize(seen.gpus, 1)  # jobs may run anywhere, so single GPUs are equal to nodes

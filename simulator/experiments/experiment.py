@@ -102,9 +102,21 @@ Digest = Callable[[Experiment, Run], Result]
 
 def run_experiments(experiments: Mapping[str, Experiment], digest: Digest[Result]) -> dict[str, Result]:
     """Simulate in parallel, a process for each experiment. Returns the digest of each run, made in its process."""
+    return run_tasks({name: (len(each.trace), _task(each, digest)) for name, each in experiments.items()})
+
+
+def run_tasks(tasks: Mapping[str, tuple[int, Callable[[ReportProgress], Result]]]) -> dict[str, Result]:
+    """Run tasks in parallel with a display of their progress.
+
+    Args:
+        tasks: By name: what the task reports when it is done, and the task.
+
+    Returns:
+        The result of each task.
+    """
     with _display() as display:
-        shown = _Shown(display, {name: len(each.trace) for name, each in experiments.items()})
-        return run_all({name: _task(each, digest) for name, each in experiments.items()}, shown.update)
+        shown = _Shown(display, {name: whole for name, (whole, _) in tasks.items()})
+        return run_all({name: task for name, (_, task) in tasks.items()}, shown.update)
 
 
 def _task(experiment: Experiment, digest: Digest[Result]) -> Callable[[ReportProgress], Result]:
@@ -140,7 +152,7 @@ def read(file: Path, gpus: int | None, format: str) -> Trace:
 def _display() -> Progress:
     """Return a progress display. The work refreshes it, no thread: `run_all` forks."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
 
 

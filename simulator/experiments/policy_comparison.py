@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole
+from tiresias.simulator.experiments.tenant_runs import SharedCluster
 from tiresias.simulator.formats.shadow_journal import ShadowRecord
+from tiresias.simulator.outcome_metrics import Summary, waiting
 from tiresias.simulator.trace import Trace
 
 RECORDED = "recorded"
@@ -33,12 +36,14 @@ class PolicyComparison:
         runs: The present policy first, then the alternatives.
         jct: Completion times, seconds, shape (jobs,) each; RECORDED first where accounting contains them.
         seen: What a controller in mode shadow recorded, where the jobs come from there.
+        shared: The virtual clusters in which the alternatives were replayed; None: there are none.
     """
 
     setup: Setup
     runs: Mapping[str, Run]
     jct: Mapping[str, Floats]
     seen: ShadowRecord | None = None
+    shared: SharedCluster | None = None
 
     @property
     def present(self) -> str:
@@ -57,15 +62,48 @@ class PolicyComparison:
             return None
         return float(self.jct[self.present].mean() / self.jct[RECORDED].mean())
 
+    @property
+    def groups(self) -> dict[str, dict[str, Ints]]:
+        """The rows by GPUs, by user and by virtual cluster or partition."""
+        return groups(self.setup.trace, self.shared)
+
+    def waits(self) -> dict[str, ClusterWaits]:
+        """Return the waits of the jobs of each virtual cluster."""
+        rows_of = self.shared.rows(self.setup.trace) if self.shared else {}
+        waited = {name: jct - self.setup.trace.duration for name, jct in self.jct.items()}
+        return {
+            cluster: ClusterWaits(len(rows), {name: waiting(delay[rows], 99) for name, delay in waited.items()})
+            for cluster, rows in rows_of.items()
+        }
+
+
+class ClusterWaits(NamedTuple):
+    """How long the jobs of one virtual cluster waited.
+
+    Attributes:
+        jobs: Number of its jobs.
+        runs: Mean and 99th percentile of their waiting time, seconds, by run.
+    """
+
+    jobs: int
+    runs: dict[str, Summary]
+
 
 def compare_policies(
-    setup: Setup, present: str, alternatives: tuple[str, ...], seen: ShadowRecord | None = None
+    setup: Setup,
+    present: str,
+    alternatives: tuple[str, ...],
+    seen: ShadowRecord | None = None,
+    shared: SharedCluster | None = None,
 ) -> PolicyComparison:
-    """Replay the trace of the setup under the present policy and the alternatives."""
-    runs = run_experiments({name: setup.experiment(name) for name in (present, *alternatives)}, whole)
+    """Replay the trace of the setup under the present policy and the alternatives; these in virtual clusters, if there are any."""
+    experiments = (
+        shared.experiments(setup, alternatives) if shared else {each: setup.experiment(each) for each in alternatives}
+    )
+    runs = run_experiments({present: setup.experiment(present), **experiments}, whole)
     jct = {name: run.outcome.jct for name, run in runs.items()}
     recorded = recorded_jct(setup.trace)
-    return PolicyComparison(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen)
+    return PolicyComparison(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen, shared)
 
 
 def recorded_jct(trace: Trace) -> Floats | None:
@@ -76,13 +114,10 @@ def recorded_jct(trace: Trace) -> Floats | None:
     return found
 
 
-def groups(trace: Trace) -> dict[str, dict[str, Ints]]:
-    """Return the rows by GPUs, by user and by partition; the latter two where the trace has several."""
-    found = {
-        "GPUs": dict(_by_size(trace.gpus)),
-        "user": _by_word(trace, trace.user),
-        "partition": _by_word(trace, trace.vc),
-    }
+def groups(trace: Trace, shared: SharedCluster | None = None) -> dict[str, dict[str, Ints]]:
+    """Return the rows by GPUs, by user and by virtual cluster or partition; the latter two where the trace has several."""
+    clusters = {"virtual cluster": shared.rows(trace)} if shared else {"partition": _by_word(trace, trace.vc)}
+    found = {"GPUs": dict(_by_size(trace.gpus)), "user": _by_word(trace, trace.user), **clusters}
     return {kind: rows for kind, rows in found.items() if kind == "GPUs" or len(rows) > 1}
 
 

@@ -22,23 +22,24 @@ def read(source: TraceFile) -> TraceColumns:
     """Read the jobs of a file of this format."""
     ids: list[str] = []
     words: list[list[str]] = [[] for _ in WORDS]
-    numbers: list[tuple[float, float, float]] = []
+    numbers: list[tuple[float, float, float, float]] = []
     for job in records(source):
         ids.append(job.job_id("jobid"))
         for column, name in zip(words, WORDS, strict=True):
             column.append(job.word(name))
         numbers.append((job.moment("submitted_time"), *_run(job.records("attempts"))))
-    submit, gpus, duration = np.array(numbers, np.float64).reshape(-1, 3).T
+    submit, gpus, duration, finish = np.array(numbers, np.float64).reshape(-1, 4).T
     user, vc, status = words
-    return TraceColumns(ids, submit, gpus, duration, user=user, vc=vc, status=status)
+    return TraceColumns(ids, submit, gpus, duration, user=user, vc=vc, status=status, finish=finish)
 
 
-def _run(attempts: list[Record]) -> tuple[float, float]:
-    """(GPUs, seconds)"""
+def _run(attempts: list[Record]) -> tuple[float, float, float]:
+    """(GPUs, seconds, moment of the end)"""
     if not attempts:
-        return nan, nan
+        return nan, nan, nan
     gpus = sum(len(server.items("gpus")) for server in attempts[0].records("detail"))
-    return gpus, attempts[-1].moment("end_time") - attempts[0].moment("start_time")
+    end = attempts[-1].moment("end_time")
+    return gpus, end - attempts[0].moment("start_time"), end
 
 
 FORMAT = TraceFormat(

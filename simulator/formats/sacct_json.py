@@ -23,11 +23,12 @@ def read(source: TraceFile) -> TraceColumns:
     words: list[tuple[str, ...]] = []
     numbers: list[tuple[float, ...]] = []
     for job in records(source, "jobs"):
-        words.append((*_name(job), _state(job), job.word("user"), job.word("partition"), job.word("name")))
+        read_words = (job.word(key) for key in ("user", "partition", "name", "account", "qos"))
+        words.append((*_name(job), _state(job), *read_words))
         numbers.append((job.number("time/submission"), job.number("time/end"), job.number("time/elapsed"), _gpus(job)))
     submit, end, elapsed, gpus = np.array(numbers, np.float64).reshape(-1, 4).T
-    name, component, state, user, partition, job_name = zip(*words, strict=True) if words else ((),) * 6
-    return jobs(Runs(name, component, submit, end, elapsed, gpus, state, user, partition, job_name))
+    name, component, *described = zip(*words, strict=True) if words else ((),) * 8
+    return jobs(Runs(name, component, submit, end, elapsed, gpus, *described))
 
 
 def _name(job: Record) -> tuple[str, str]:

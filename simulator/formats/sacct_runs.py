@@ -22,7 +22,8 @@ OVER = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OU
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
     """Rows in columns, shape (runs,). job: as squeue names it, 12 or 12_3. component: its number in a heterogeneous job, else "".
-    submit, end (epoch) and elapsed in seconds, nan where there is none; state, user, partition and job name as Slurm gives them."""
+    submit, end (epoch) and elapsed in seconds, nan where there is none; state, user, partition, job name, account and QOS as Slurm
+    gives them."""
 
     job: Sequence[str]
     component: Sequence[str]
@@ -34,6 +35,8 @@ class Runs:
     user: Sequence[str]
     partition: Sequence[str]
     name: Sequence[str]
+    account: Sequence[str]
+    qos: Sequence[str]
 
 
 def jobs(runs: Runs) -> TraceColumns:
@@ -62,6 +65,8 @@ def jobs(runs: Runs) -> TraceColumns:
         model=_words(runs.name, shown),
         status=_words(runs.state, shown),
         finish=finish,
+        account=_words(runs.account, shown),
+        qos=_words(runs.qos, shown),
     )
     return columns.drop(np.bincount(job, unfinished, len(names)) > 0, "still waits or runs")
 

@@ -27,7 +27,7 @@ from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 COMMAND = (
     "sacct -P --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now"
-    " --format=JobID,User,Account,Partition,JobName,Submit,Start,End,ElapsedRaw,State,AllocTRES,ReqTRES -S"
+    " --format=JobID,User,Account,QOS,Partition,JobName,Submit,Start,End,ElapsedRaw,State,AllocTRES,ReqTRES -S"
 )
 ADVICE = f"run {COMMAND} now-90days"
 
@@ -95,6 +95,8 @@ WORDS = {
     "User": cells.words,
     "Partition": cells.words,
     "JobName": cells.words,
+    "Account": cells.words,
+    "QOS": cells.words,
 }
 LAYOUT = Layout(
     NUMBERS, WORDS, optional=frozenset((*NUMBERS, *WORDS)) - {"JobID", "Submit", "State"}, delimiter="|", quoted=False
@@ -127,14 +129,12 @@ def _gpus_of(source: TraceFile, table: Table) -> Floats:
 def _runs(table: Table, elapsed: Floats, gpus: Floats) -> Runs:
     rows = np.array([row for row, name in enumerate(table.words["JobID"]) if "." not in name], np.int64)
     parts = [name.partition("+") for name in map(table.words["JobID"].__getitem__, rows)]
-    words = (table.words.get(name) for name in ("State", "User", "Partition", "JobName"))
-    state, user, partition, job_name = (
-        [column[row] for row in rows] if column else [""] * len(rows) for column in words
-    )
+    words = (table.words.get(name) for name in ("State", "User", "Partition", "JobName", "Account", "QOS"))
+    described = ([column[row] for row in rows] if column else [""] * len(rows) for column in words)
     end = table.numbers.get("End", np.full(len(elapsed), np.nan))
     return Runs(
         [job for job, _, _ in parts], [component for _, _, component in parts],
-        table.numbers["Submit"][rows], end[rows], elapsed[rows], gpus[rows], state, user, partition, job_name,
+        table.numbers["Submit"][rows], end[rows], elapsed[rows], gpus[rows], *described,
     )  # fmt: skip
 
 

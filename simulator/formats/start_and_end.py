@@ -34,4 +34,5 @@ def read(source: TraceFile, vc: str = "", model: str = "") -> TraceColumns:
         vc=table.words.get(vc, ()),
         model=table.words.get(model, ()),
         status=table.words["state"],
+        finish=end,
     )

@@ -36,6 +36,8 @@ class TraceColumns:
         dropped: Jobs that were left out so far.
         finish: Real ends, seconds from the same origin; empty where the file does not contain them.
         claimed_total: Seconds of work that each job claims to need in all, nan: it does not report; empty: none does.
+        account: Slurm's accounts.
+        qos: Slurm's QOS.
     """
 
     job_id: Sequence[str]
@@ -49,16 +51,20 @@ class TraceColumns:
     dropped: tuple[Dropped, ...] = ()
     finish: Floats = field(default_factory=lambda: np.zeros(0))
     claimed_total: Floats = field(default_factory=lambda: np.zeros(0))
+    account: Sequence[str] = ()
+    qos: Sequence[str] = ()
 
     def take(self, rows: Ints) -> TraceColumns:
         """Return these rows, in this order."""
         if np.array_equal(rows, np.arange(len(self.job_id))):
             return self  # the usual case; words are many and costly to copy
-        words = (self.job_id, self.user, self.vc, self.model, self.status)
-        job_id, user, vc, model, status = ([column[row] for row in rows] if column else () for column in words)
+        words = (self.job_id, self.user, self.vc, self.model, self.status, self.account, self.qos)
+        job_id, user, vc, model, status, account, qos = (
+            [column[row] for row in rows] if column else () for column in words
+        )
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
-        more = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
-        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, *more)
+        finish, claimed = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
+        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, finish, claimed, account, qos)
 
     def drop(self, rows: Bools, reason: str) -> TraceColumns:
         """Return the columns without these rows, which are counted under `reason`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tiresias.simulator.experiments.policy_comparison import RECORDED, WORSE, PolicyComparison, losers
+from tiresias.simulator.experiments.tenant_runs import SHORT
 
 EVEN = 1.02  # ratio of mean JCT within which two policies count as even
 TRUSTED = 1.2  # ratio to the recorded mean JCT above which the replays are not trusted
@@ -77,6 +78,12 @@ _TERMS = {
     "numbers in parentheses": "times the same number of the present policy; below 1 is better, above 1 is worse",
 }
 
+_RULES = {
+    "virtual_clusters": "each virtual cluster gets its cells at once when it needs them; others use them while they are idle",
+    "private_clusters": "each virtual cluster has nodes of its own, which no other job uses",
+    "gpu_quotas": "each virtual cluster has as many GPUs as its cells, on any nodes; others use them while they are idle",
+}
+
 
 def terms(found: PolicyComparison) -> Iterator[tuple[str, str]]:
     """Yield each term of the report and its meaning."""
@@ -86,6 +93,9 @@ def terms(found: PolicyComparison) -> Iterator[tuple[str, str]]:
             RECORDED,
             "what accounting recorded; the replay of the present policy, compared with it, shows how exact replays are",
         )
-    for name in found.runs:
+    for name in dict.fromkeys(run.partition(", ")[0] for run in found.runs):
         if name in _POLICIES:
             yield name, _POLICIES[name]
+    for tenants in found.shared.rules if found.shared else ():
+        if tenants.rule in _RULES:
+            yield SHORT[tenants.rule], _RULES[tenants.rule]

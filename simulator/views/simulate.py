@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.experiments.experiment import Setup
@@ -179,3 +180,18 @@ def new_table(title: str) -> Table:
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("")
     return table
+
+
+def filled_table(title: str, header: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]]) -> Table:
+    """Return a table of rows with a name and cells. A name may contain anything: it is shown as text, without its markup."""
+    table = new_table(title)
+    for heading in header:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, cells in rows:
+        table.add_row(Text(one_line(name)), *cells)
+    return table
+
+
+def one_line(name: str) -> str:
+    """Return a name on one line, without control characters, 40 characters at most."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)[:40]

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
-from tiresias.simulator.experiments.policy_comparison import RECORDED, WORSE, PolicyComparison, groups, losers, numbers
+from tiresias.simulator.experiments.policy_comparison import RECORDED, WORSE, PolicyComparison, losers, numbers
 from tiresias.simulator.formats.shadow_journal import ShadowRecord
 from tiresias.simulator.outcome_metrics import Summary
-from tiresias.simulator.views import shadow_comparison, simulation_plots
+from tiresias.simulator.views import shadow_comparison, simulation_plots, virtual_cluster_waits
 from tiresias.simulator.views import simulate as simulate_view
 from tiresias.simulator.views.conclusion import conclusion, terms
 
@@ -36,23 +35,16 @@ def tables(found: PolicyComparison) -> Iterator[Table]:
     """Yield the tables."""
     yield from simulate_view.tables(_summaries(found))
     for kind, header, rows in _sections(found):
-        table = simulate_view.new_table(f"mean JCT in seconds by {kind}")
-        for heading in header:
-            table.add_column(heading, justify="right", no_wrap=True)
-        for name, cells in rows:
-            table.add_row(Text(_shown(name)), *cells)
-        yield table
+        yield simulate_view.filled_table(f"mean JCT in seconds by {kind}", header, rows)
+    if found.shared:
+        yield virtual_cluster_waits.table(found)
     if found.seen:
         yield _shadow_table(found.seen)
 
 
 def _shadow_table(seen: ShadowRecord) -> Table:
-    table = simulate_view.new_table("beside what Slurm did, seen in mode shadow")
-    for heading in shadow_comparison.HEADER:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, cells in shadow_comparison.rows(seen):
-        table.add_row(name, *cells)
-    return table
+    title = "beside what Slurm did, seen in mode shadow"
+    return simulate_view.filled_table(title, shadow_comparison.HEADER, shadow_comparison.rows(seen))
 
 
 def words(found: PolicyComparison) -> Iterator[str]:
@@ -88,11 +80,16 @@ def as_json(found: PolicyComparison) -> dict[str, object]:
                 name: {"jobs": len(rows)} | {policy: numbers(jct, rows) for policy, jct in found.jct.items()}
                 for name, rows in members.items()
             }
-            for kind, members in groups(found.setup.trace).items()
+            for kind, members in found.groups.items()
         },
+        **({"virtual_clusters": _waits_json(found)} if found.shared else {}),
         "losers": {name: losers(found, name) for name in found.alternatives},
         "shadow": shadow_comparison.as_json(found.seen) if found.seen else None,
     }
+
+
+def _waits_json(found: PolicyComparison) -> dict[str, object]:
+    return {name: {"jobs": each.jobs, "waiting": each.runs} for name, each in found.waits().items()}
 
 
 def as_html(found: PolicyComparison) -> Iterator[str]:
@@ -110,6 +107,9 @@ def as_html(found: PolicyComparison) -> Iterator[str]:
     for kind, header, rows in _sections(found):
         yield f"<h2>By {kind}</h2><p>Mean JCT in seconds, and times that of {html.escape(found.present)}.</p>"
         yield from _table(header, rows)
+    if found.shared:
+        yield f"<h2>Waiting by virtual cluster</h2><p>{html.escape(virtual_cluster_waits.MEANING)}</p>"
+        yield from _table(virtual_cluster_waits.header(found), list(virtual_cluster_waits.rows(found)))
     if found.seen:
         yield "<h2>Beside what Slurm did</h2><p>Seen in mode shadow.</p>"
         yield from _table(shadow_comparison.HEADER, list(shadow_comparison.rows(found.seen)))
@@ -135,7 +135,7 @@ def _all(found: PolicyComparison) -> np.ndarray:
 
 def _sections(found: PolicyComparison) -> Iterator[tuple[str, list[str], list[tuple[str, list[str]]]]]:
     """Yield each kind of group: headings, and rows of a name and cells."""
-    for kind, members in groups(found.setup.trace).items():
+    for kind, members in found.groups.items():
         yield kind, ["jobs", *found.jct], [(name, _cells(found, rows)) for name, rows in members.items()]
 
 
@@ -170,7 +170,8 @@ def _summary_rows(found: PolicyComparison) -> Iterator[str]:
 def _table(header: list[str], rows: list[tuple[str, list[str]]]) -> Iterator[str]:
     yield f"<table><tr><th></th>{''.join(f'<th>{html.escape(each)}</th>' for each in header)}</tr>"
     for name, cells in rows:
-        yield f"<tr><td>{html.escape(_shown(name))}</td>{''.join(f'<td>{html.escape(each)}</td>' for each in cells)}</tr>"
+        shown = html.escape(simulate_view.one_line(name))
+        yield f"<tr><td>{shown}</td>{''.join(f'<td>{html.escape(each)}</td>' for each in cells)}</tr>"
     yield "</table>"
 
 
@@ -182,8 +183,3 @@ def _plots(found: PolicyComparison) -> Iterator[str]:
     for file, image in simulation_plots.comparison(Path(), found.setup, outcomes).items():
         if file.suffix == ".svg":
             yield f'<p><img alt="{file.stem}" src="data:image/svg+xml;base64,{base64.b64encode(image).decode()}"></p>'
-
-
-def _shown(name: str) -> str:
-    """Return the name on one line, without control characters."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)[:40]

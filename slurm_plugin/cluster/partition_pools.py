@@ -24,6 +24,7 @@ from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.size.sizing import SIZINGS
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.tenant_pools import TenantPools
@@ -141,6 +142,10 @@ class PartitionPools:
                 return decide_pools(snapshot, self.of(snapshot, slurm, alarm))
         return decide_pools(snapshot, self.of(snapshot, slurm))
 
+    def report(self, *, trees: bool) -> CellReport | None:
+        """Return the cells of the newest decision; None: it bound none. May be called from another thread."""
+        return self._tenants.report(trees=trees) if self.tenants else None
+
     def _ranking(self, config: PolicyConfig) -> tuple[PolicyConfig, Policy]:
         """Return the configuration that holds in place of the given one, and its policy as it has learned."""
         return (self._failure.replacement(config) if self._failure else config), self._policies[config]
@@ -166,7 +171,8 @@ class PartitionPools:
         return plan, parts
 
     def _replace(self, failure: Fallback) -> None:
-        self._failure = failure
+        """The virtual clusters begin anew: a call that exceeded its time may still use their cells."""
+        self._failure, self._tenants = failure, TenantPools(self._config)
         self._policies = {config: POLICIES[failure.replacement(config).name] for config in self._policies}
 
     def _built_in(self, snapshot: Snapshot) -> Snapshot:

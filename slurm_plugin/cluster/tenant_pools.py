@@ -9,11 +9,13 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Nodes, Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification
 from tiresias.scheduler.tenants.running_guarantees import lost_guarantees
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
 from tiresias.scheduler.tenants.tenant_rules import tenant_rule
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
+from tiresias.slurm_plugin.cluster.reported_rule import ReportedRule
 from tiresias.slurm_plugin.config import Config
 
 
@@ -26,7 +28,8 @@ class TenantPools:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._rule = tenant_rule(config.policy.admission, [each.tenant for each in config.virtual_clusters])
+        rule = tenant_rule(config.policy.admission, [each.tenant for each in config.virtual_clusters])
+        self._rule = ReportedRule(rule) if rule is not None else None
         self.names = tuple(each.tenant.name for each in config.virtual_clusters)
 
     def decide(
@@ -45,6 +48,10 @@ class TenantPools:
         configs = {each.tenant.name: each.policy for each in self._config.virtual_clusters}
         tenants = [TenantPolicy(name, *ranking(config)) for name, config in configs.items()]
         return self._rule.decide(snapshot, [*tenants, TenantPolicy(OUTSIDE, *ranking(self._config.policy))])
+
+    def report(self, *, trees: bool) -> CellReport | None:
+        """Return the cells as the newest decision found them; None: none are bound. May be called from another thread."""
+        return self._rule.report(trees=trees) if self._rule is not None else None
 
 
 def check_cells(config: Config, nodes: Nodes) -> None:

@@ -30,6 +30,7 @@ from tiresias.slurm_plugin.doctor import (
     plugin_checks,
     recorder_check,
     rights_check,
+    virtual_cluster_findings,
 )
 from tiresias.slurm_plugin.views.text import printable
 
@@ -64,6 +65,7 @@ def _check(config: Config) -> Iterator[Finding]:
     try:
         yield host_checks.version(backend)
         yield from limit_checks.read(backend)
+        yield from virtual_cluster_findings.read(config.virtual_clusters, config, backend)
     finally:
         backend.close()
     yield rights_check.finding(slurm_conf)

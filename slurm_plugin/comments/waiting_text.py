@@ -10,6 +10,7 @@ import numpy as np
 
 from tiresias.scheduler.admit.quotas import free_only, obstacle
 from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import CONFINED, DRAINS, NEVER, NO_NODES, unavailable
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
@@ -45,7 +46,7 @@ def is_own_comment(comment: str) -> bool:
 
 
 def waiting_comments(
-    snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: dict[str, float]
+    snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: dict[str, float], cluster: str = ""
 ) -> Iterator[WaitingComment]:
     """Yield the comments of the waiting jobs that the controller holds, in rank order. O(jobs + nodes).
 
@@ -54,8 +55,9 @@ def waiting_comments(
         plan: the decisions on them
         records: of Slurm's jobs
         starts: seconds until each job is estimated to start, by job id
+        cluster: the virtual cluster to which these jobs and nodes belong; "": none
     """
-    queue = _Queue(snapshot, plan)
+    queue = _Queue(snapshot, plan, cluster)
     held = [job for job in records if job.id in queue.place and job.held_by_admin and not job.completing]
     held.sort(key=lambda job: queue.place[job.id])
     for name, jobs in together(held).items():
@@ -77,8 +79,8 @@ def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
 class _Queue:
     """The waiting jobs; place: of each job, from 1."""
 
-    def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
-        self._snapshot, self._plan = snapshot, plan
+    def __init__(self, snapshot: Snapshot, plan: Plan, cluster: str) -> None:
+        self._snapshot, self._plan, self._cluster = snapshot, plan, cluster
         jobs, rows = snapshot.jobs, waiting_rows(snapshot, plan)
         self.place = {jobs.id[row]: at for at, row in enumerate(rows, 1)}
         self._row = {jobs.id[row]: row for row in rows}
@@ -89,11 +91,14 @@ class _Queue:
     def parts(self, job_id: str, start: float) -> list[str]:
         row, gpus = self._row[job_id], self._gpus[self._row[job_id]]
         line = f"{rounding.ordinal(self.place[job_id])} of {rounding.count(len(self.place))}"
+        line += f" in virtual cluster {self._cluster}" if self._cluster else ""
         needs = f"needs {gpus} GPU{'s' if gpus > 1 else ''}"
         reason = obstacle(self._snapshot.jobs, row)
+        if gpus > self._total and self._cluster:
+            return [line, f"{needs}, its virtual cluster owns {self._total}: only opportunistically"]
         if gpus > self._total:
             return [f"cannot run: requests {gpus} GPUs, the managed nodes have {self._total}"]
-        special = SPECIAL.get(self._plan.why[row], "") if row in self._plan.why else ""
+        special = _special(self._plan.why[row]) if row in self._plan.why else ""
         if not self._eligible[row]:
             own = special or "the last start failed, it is retried soon"
             return [line, f"blocked by Slurm: {reason}" if reason else own, needs]
@@ -105,6 +110,13 @@ class _Queue:
             return ["starts next", f"{needs}, preempted jobs release them"]
         about = rounding.estimate(start)
         return [line, needs, *filter(None, [special, about and f"about {about} (estimate)"])]
+
+
+def _special(reason: Reason) -> str:
+    """Return the reason of a waiting job in a few words; "": its place is the reason."""
+    if reason.code == ReasonCode.UNBOUND:
+        return "the free GPUs there are on no nodes that fit"
+    return SPECIAL.get(reason, "")
 
 
 def _printable(text: str) -> str:

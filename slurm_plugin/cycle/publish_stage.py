@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -11,12 +12,12 @@ from tiresias import __version__
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster import sharing
-from tiresias.slurm_plugin.comments.start_times import starts_of
-from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, waiting_comments
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.cycle.waiting_jobs import comments_of
 from tiresias.slurm_plugin.sockets.publication import Publication
+from tiresias.slurm_plugin.sockets.shown_cells import guarantee_limit
 from tiresias.slurm_plugin.state.intents import IntentKind
 from tiresias.slurm_plugin.transitions.transition_table import row_of
 
@@ -32,6 +33,9 @@ class PublishStage:
         """Read what the stages before it have filled in."""
         decided = context.decided
         assert decided is not None  # decide_stage.py
+        if context.is_exact:
+            limit = guarantee_limit(context.config)
+            self._services.guarantees.follow(decided.snapshot, decided.plan, limit)
         self._services.times.add(self._services.clock() - context.began)
         self._services.publisher.publish(self._publication(context, decided))
         if context.is_exact and not self._services.allowance.postponed:
@@ -56,6 +60,8 @@ class PublishStage:
             config=context.config,
             profiles=decided.profiles,
             due=_deadlines(context),
+            cells=cache(context.pools.report) if context.config.virtual_clusters else None,
+            guarantees=dict(self._services.guarantees.by_cluster),
         )
 
     def _about(self, context: CycleContext) -> dict[str, object]:
@@ -81,6 +87,7 @@ class PublishStage:
             *memory.actor.alarms,
             *services.quarantine.alarms(),
             *context.pools.alarms,
+            *services.guarantees.alarms(guarantee_limit(context.config)),
             *services.events.alarms(),
         ]
 
@@ -88,7 +95,9 @@ class PublishStage:
         snapshot = decided.snapshot
         starting = {one.id for one in context.memory.actor.intents.values() if one.kind == IntentKind.START}
         promised = {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == JobState.STARTING)}
-        context.comments.write(lambda: _texts(context, decided), decided.managed, starting, starting | promised)
+        context.comments.write(
+            lambda: comments_of(context.slurm, decided), decided.managed, starting, starting | promised
+        )
 
 
 def _phases(memory: JobMemory) -> dict[str, str]:
@@ -118,12 +127,3 @@ def _deadlines(context: CycleContext) -> Mapping[str, float]:
     """Epoch second until when the victims of a beneficiary may save, by the beneficiary's id."""
     deadline = context.config.preemption.deadline
     return {one.beneficiary: one.began + deadline for one in context.memory.actor.intents.values() if one.beneficiary}
-
-
-def _texts(context: CycleContext, decided: Decided) -> Iterator[WaitingComment]:
-    """Yield the comments of each part; a job of several parts has that of the first."""
-    jobs = {job.id: job for job in decided.managed}
-    for part in decided.parts:
-        own = [job for name in part.snapshot.jobs.id if (job := jobs.pop(name, None)) is not None]
-        starts = starts_of(context.slurm, part.snapshot, part.plan, part.pool.config)
-        yield from waiting_comments(part.snapshot, part.plan, own, starts)

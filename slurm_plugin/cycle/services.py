@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from tiresias.protocol.control import state_controller
+from tiresias.scheduler.tenants.guarantees import GuaranteeTracker
 from tiresias.slurm_plugin.admission.known_rules import KnownRules
 from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.interface import Backend
@@ -64,6 +65,7 @@ class Services:
     profiles: Profiles
     publisher: Publisher
     decisions: DecisionLog
+    guarantees: GuaranteeTracker
     times: CycleTimes
     clock: Callable[[], float]
     events: ServiceEvents
@@ -99,6 +101,7 @@ def assemble(
         profiles=Profiles(config.paths.control),
         publisher=Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()})),
         decisions=DecisionLog(journal),
+        guarantees=GuaranteeTracker(),
         times=CycleTimes(clock()),
         clock=clock,
         events=events,

@@ -3,7 +3,7 @@
 jobs, usage    other users' jobs do not exist for a user: not in the list, the decisions and the alarms, and not for `explain`. On
                the nodes their GPUs count as used by unmanaged jobs. Sums remain, and in a reason the id of a job that one's own job
                waits for. Totals are by partition, without accounts.
-nodes          no node is listed.
+nodes          no node is listed, and no cell of a virtual cluster names its hardware.
 
 root, SlurmUser, the controller's own user, Operators and Administrators see everything. (Slurm shows coordinators the jobs
 of their accounts; here they are users.) Pure, O(jobs + nodes) for each user.
@@ -58,8 +58,29 @@ class Privacy:
             seen["nodes"] = []
         return seen
 
+    def cells(self, answer: Mapping[str, Any], uid: int, own: Collection[str]) -> dict[str, Any]:
+        """Return the cells of virtual clusters as the user may see them; `own`: the ids of the user's jobs."""
+        shown = None if not self.hides_jobs_from(uid) else own
+        bound = not self.hides_nodes_from(uid)
+        clusters = [
+            {**each, "cells": [_cell(cell, shown, bound) for cell in each["cells"]]}
+            for each in answer["virtual_clusters"]
+        ]
+        hardware = [_cell(cell, shown, True) for cell in answer["hardware"]] if bound else []
+        return {**answer, "virtual_clusters": clusters, "hardware": hardware}
+
 
 OPEN = Privacy()  # hides nothing
+
+
+def _cell(cell: Mapping[str, Any], shown: Collection[str] | None, with_hardware: bool) -> dict[str, Any]:
+    """Return a cell with some of its jobs; None: all. `with_hardware`: whether the nodes to which it is bound are shown."""
+    found = {key: value for key, value in cell.items() if with_hardware or key not in ("bound", "nodes")}
+    if shown is not None and "jobs" in found:
+        found["jobs"] = [job for job in found["jobs"] if job[0] in shown]
+    if "parts" in found:
+        found["parts"] = [_cell(part, shown, with_hardware) for part in found["parts"]]
+    return found
 
 
 def _without_others(node: Mapping[str, Any], own: Collection[str]) -> dict[str, Any]:

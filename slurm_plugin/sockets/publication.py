@@ -7,7 +7,6 @@ a cycle costs the same with and without viewers.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +18,21 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.control import JobReport
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import reason
 from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot
 from tiresias.scheduler.place.placements import style_name
 from tiresias.scheduler.pools import PoolDecision
-from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.scheduler.tenants.guarantees import Guarantee
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations, decision, not_competing
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
+from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, CellSource, guarantee_limit, virtual_clusters
+from tiresias.slurm_plugin.sockets.shown_nodes import published_nodes
+from tiresias.slurm_plugin.sockets.shown_queues import published_queues
+from tiresias.slurm_plugin.sockets.shown_reasons import ShownReasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
 SHOWN_DECISIONS = 50
@@ -60,6 +63,8 @@ class Publication:
     confined: Mapping[str, str] = field(
         default_factory=dict
     )  # why jobs may not run beyond the cells of virtual clusters
+    cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
+    guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
     tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
@@ -100,6 +105,7 @@ class Publisher:
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
         self._brief: tuple[Publication | None, dict[str, Any]] = (None, {})
+        self._cells = CellAnswers(privacy)
         self._views: dict[int, dict[str, Any]] = {}  # by uid, of what is rendered
 
     def publish(self, publication: Publication) -> None:
@@ -114,8 +120,10 @@ class Publisher:
             return self._explained(request["job"], peer.uid)
         if request.get("op") == "history":
             return self._history_pages.answer(request, peer.uid)
+        if request.get("op") == "cells":
+            return self._cells.answer(self._published(), peer.uid)
         raise TiresiasError(
-            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"} and {"op": "history"}'
+            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"}, {"op": "history"} and {"op": "cells"}'
         )
 
     def _explained(self, job: str, uid: int) -> dict[str, Any]:
@@ -165,11 +173,12 @@ def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
             "thresholds": list(newest.config.policy.limits),
             "in_queue_order": newest.config.policy.in_queue_order,
         },
-        "queues": _queues(newest),
+        "queues": published_queues(newest),
         "jobs": jobs,
         "blocked": _blocked(newest, whole),
-        "nodes": _nodes(newest),
+        "nodes": published_nodes(newest.slurm, newest.snapshot),
         "decisions": [decision(one) for one in newest.decisions],
+        "virtual_clusters": virtual_clusters(newest.cells, newest.guarantees, guarantee_limit(newest.config)),
     }
 
 
@@ -191,8 +200,10 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
         protected[order],
         np.full(len(order), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining[order],
     )  # fmt: skip
+    reasons = ShownReasons(newest)
     return [
-        _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
+        _job(newest, reasons, record_of[jobs.id[row[0]]], *row)
+        for row in zip(*(one.tolist() for one in columns), strict=True)
     ] + [
         _of_the_rest(record_of[jobs.id[row]], submit)
         for row, submit in zip(rest.tolist(), jobs.submit[rest].tolist(), strict=True)
@@ -218,14 +229,14 @@ def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
 
 
 def _job(
-    newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
-    waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
+    newest: Publication, reasons: ShownReasons, job: SlurmJob, row: int, state: int, queue: int, rank: int,
+    attained: float, ran: float, waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
     left: float,
 ) -> dict[str, Any]:  # fmt: skip
     """protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
-    why, report = reason(*newest.reasoned(row)), newest.reports.get(job.id, SILENT)
+    why, report = reasons.why(row), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
@@ -267,67 +278,3 @@ def _profile(summary: Summary | None) -> dict[str, Any] | None:
         "skew": summary.skew, "intensity": summary.intensity, "model_bytes": summary.model,
         "largest_bytes": summary.largest, "iteration": summary.iteration, "job": summary.job, "made": summary.made,
     }  # fmt: skip
-
-
-def _queues(newest: Publication) -> list[dict[str, Any]]:
-    """Those of one pool after those of another: their numbers count through."""
-    found = []
-    for at, (rows, config, before) in enumerate(newest.pools()):
-        found += _queues_of(newest, rows, config, before, _pool(newest, at, config))
-    return found
-
-
-def _pool(newest: Publication, at: int, config: PolicyConfig) -> dict[str, Any]:
-    """Of what the queues of a pool are: partitions or a virtual cluster; {} where all jobs have the same queues."""
-    if newest.tenants:
-        return {"virtual_cluster": (*newest.tenants, "")[at]}
-    names = [name for name in newest.config.partitions if newest.config.policy_of(name) == config]
-    return {"partitions": names} if len(newest.parts) > 1 else {}
-
-
-def _queues_of(
-    newest: Publication, rows: Ints, config: PolicyConfig, before: int, pool: dict[str, Any]
-) -> list[dict[str, Any]]:
-    edges = [0.0, *config.limits]
-    jobs, plan = newest.snapshot.jobs, newest.plan
-    inside = np.zeros(len(jobs), bool)
-    inside[rows] = True
-    states = {"waiting": jobs.state == JobState.WAITING, "starting": jobs.state == JobState.STARTING}
-    states["running"] = ~states["waiting"] & ~states["starting"]
-    return [
-        {
-            **pool,
-            "index": before + index,
-            "low": low,
-            "high": edges[index + 1] if index + 1 < len(edges) else None,
-            **{name: int(np.sum(here & those)) for name, those in states.items()},
-            **{f"gpus_{name}": int(jobs.gpus[here & those].sum()) for name, those in states.items()},
-        }
-        for index, low in enumerate(edges)
-        for here in [inside & (plan.queue == index)]
-    ]
-
-
-def _nodes(newest: Publication) -> list[dict[str, Any]]:
-    managed_on: dict[str, list[list[Any]]] = defaultdict(list)
-    others: dict[str, int] = defaultdict(int)
-    managed = set(newest.snapshot.jobs.id)
-    for job in newest.slurm.jobs:
-        for share in job.shares:
-            if job.id in managed:
-                managed_on[share.node].append([job.id, share.gpus])
-            else:
-                others[share.node] += share.gpus
-    names = set(newest.snapshot.nodes.name)
-    return [_node(node, managed_on[node.name], others[node.name]) for node in newest.slurm.nodes if node.name in names]
-
-
-def _node(node: SlurmNode, allocations: list[list[Any]], other_gpus: int) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "state": "+".join([node.state, *sorted(node.flags)]),
-        "gpus": node.gpus,
-        "allocations": allocations,
-        "other_gpus": other_gpus,
-        "features": list(node.features),
-    }

@@ -127,8 +127,9 @@ class Starting:
         # A controller that was killed right after the release could not journal it.
         row.held = row.held and job.priority == 0
         self._context.ledger.save(row)
-        self._context.ledger.note_cells(row, job.restarts, intent.cells)
         got = tuple((share.node, share.gpus) for share in job.shares)
+        elsewhere = bool(got) and {node for node, _ in got} != {node for node, _ in intent.nodes}
+        self._context.ledger.note_cells(row, job.restarts, "" if elsewhere else intent.cells)
         planned = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
         differs = "" if not got or set(got) == set(intent.nodes) else f", not on {planned} as planned"
         return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + differs)

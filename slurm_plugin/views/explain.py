@@ -27,7 +27,11 @@ def render_explanation(explanation: Explanation, width: int, now: float) -> Rend
     paused = explanation.get("paused")
     facts = [
         *_facts(explanation, now),
-        *_forecast(explanation.get("outlook"), now),
+        *_forecast(
+            explanation.get("outlook"),
+            now,
+            "owned GPUs" if explanation["job"].get("virtual_cluster") else "managed GPUs",
+        ),
         *([("paused", pause_text(paused, now))] if paused else []),
     ]
     return Group(
@@ -69,6 +73,9 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "user", f"{job['user']}, partition {job['partition']}" if job.get("partition") else job["user"]
     if gpus := job.get("gpus", 0):
         yield "GPUs", f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)
+    if cluster := job.get("virtual_cluster"):
+        how = {True: "; guaranteed, in its cells", False: "; opportunistic"}.get(job.get("guaranteed"), "")  # type: ignore[arg-type]
+        yield "cells", f"virtual cluster {cluster}{how if job.get('nodes') else ''}"
     for one in slurm["depends_on"] if slurm else ():
         yield "depends on", dependency(one)
     yield from _service(job)
@@ -116,7 +123,8 @@ def _losses(explanation: Explanation, now: float) -> str:
     return f"{explanation['job'].get('preemptions', 0)} times{last}{cost}"
 
 
-def _forecast(forecast: PublishedStartForecast | None, now: float) -> list[tuple[str, str]]:
+def _forecast(forecast: PublishedStartForecast | None, now: float, gpus: str) -> list[tuple[str, str]]:
+    """Return the forecast. gpus: for which GPUs it holds, those of all nodes or those that a virtual cluster owns."""
     if forecast is None:
         return []
     has = {
@@ -133,10 +141,10 @@ def _forecast(forecast: PublishedStartForecast | None, now: float) -> list[tuple
     ]
     steps += _estimate(forecast, now)
     if forecast["latest"] is None:
-        return [("managed GPUs", held), *steps, ("no bound", forecast["why"])]
+        return [(gpus, held), *steps, ("no bound", forecast["why"])]
     unless = "if no further jobs arrive and no node fails, plus the time of saves, starts and policy.min_run of lower-ranked jobs"
     return [
-        ("managed GPUs", held),
+        (gpus, held),
         *steps,
         ("latest start", f"{_until(forecast['latest'], now)}, {unless}: {forecast['why']}"),
     ]

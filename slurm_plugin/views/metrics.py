@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 
 from tiresias.protocol.status import PublishedNode, Status
 from tiresias.slurm_plugin.state.totals import by_partition
+from tiresias.slurm_plugin.views.cell_metrics import cell_metrics, fragmentation
 
 _SUMS = {
     "runs": ("runs", "Runs that began."),
@@ -39,6 +40,9 @@ def metrics(status: Status | None, now: float, by_account: bool = False) -> Iter
         yield _gpus(status)
         yield from _waits(status)
         yield from _totals(status.get("totals", []), by_account)
+        yield from cell_metrics(status.get("virtual_clusters", []))
+        fragmented = "Share of the nodes with some free GPUs that cannot give all of their GPUs."
+        yield _gauge("fragmentation", fragmented, fragmentation(status["nodes"]))
 
 
 def _daemon(status: Status, now: float) -> Iterator[Metric]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "deadman": ("tiresias.slurm_plugin.commands.deadman", "release what a dead or hung controller holds"),
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
+    "cells": ("tiresias.slurm_plugin.commands.cells_command", "what virtual clusters own, use and could start now"),
     "history": ("tiresias.slurm_plugin.commands.history", "what users and jobs had, and what preemptions cost"),
     "ledger": ("tiresias.slurm_plugin.commands.ledger", "compare the ledger with Slurm's accounting; rebuild it"),
     "metrics": ("tiresias.slurm_plugin.commands.metrics", "the controller's state as OpenMetrics, for Prometheus"),
@@ -36,7 +37,11 @@ COMMANDS = {
         "tiresias.simulator.commands.tune",
         "the best knobs for a site's own jobs, and what they would have gained",
     ),
-    "cells": ("tiresias.simulator.commands.cells_command", "virtual clusters: replay recorded decisions on cells"),
+    "cells replay": (
+        "tiresias.simulator.commands.cells_replay",
+        "replay recorded decisions on cells of virtual clusters",
+    ),
+    "vc": ("tiresias.simulator.commands.vc_command", "virtual clusters: the cells that each tenant needs"),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and the placement that follows from it"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
@@ -77,9 +82,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if not argv or argv[0] not in COMMANDS:
-        return _top_level(argv)
-    return run_module(f"tiresias {argv[0]}", COMMANDS[argv[0]][0], argv[1:])
+    for words in (2, 1):
+        if (command := " ".join(argv[:words])) in COMMANDS:
+            return run_module(f"tiresias {command}", COMMANDS[command][0], argv[words:])
+    return _top_level(argv)
 
 
 def run_module(prog: str, module: str, argv: list[str]) -> int:

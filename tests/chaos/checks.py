@@ -36,11 +36,13 @@ from tests.chaos.service import Accounted, promoted, service_wrong
 from tests.chaos.troubles import Troubles
 from tests.chaos.windows import Window, Windows
 from tiresias.sandbox import completion_log
+from tiresias.slurm_plugin.backends import parse
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps",
     "redone", "in_vain", "idle", "service_wrong",
 )  # fmt: skip
+BY_SLURM = "by_slurm"
 PURGED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*Purging vestigial job script \S*/job0*(?P<job>[0-9]+)/")
 GPUS = re.compile(r"gres/gpu=(\d+)")
 TIME_TO_ASK = 15.0  # seconds before its time limit in which a job asks for its requeue, again and again
@@ -61,6 +63,7 @@ class LoggedRun:
     limit: float  # seconds
     managed: bool
     gpus: int
+    nodes: tuple[str, ...] = ()
 
     def lost_its_script(self, purged: Iterable[tuple[int, int]]) -> bool:
         times = [moment for job, moment in purged if job == self.raw]
@@ -105,6 +108,7 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
         limit,
         managed,
         int(next(iter(GPUS.findall(fields.get("Tres", ""))), "0")),
+        tuple(parse.hosts(fields["NodeList"])),
     )
 
 
@@ -140,26 +144,27 @@ class Check:
     ) -> None:
         self._sampler, self._deadline = sampler, deadline
         self._scene, self._blind = scene, troubles.blind
-        self._logged = logged_runs(scene.cluster.log / "jobcomp.log")
+        self.logged = logged_runs(scene.cluster.log / "jobcomp.log")
         purged = purged_scripts(scene.cluster.log.glob("gpu*.log"))
         by_slurm = [
-            run for run in self._logged if run.lost_its_script(purged) or run.ended_without_requeue(troubles.absent)
+            run for run in self.logged if run.lost_its_script(purged) or run.ended_without_requeue(troubles.absent)
         ]
         unlisted = {
             name for name, job in scene.submitted().items() if any(a <= job.time <= b for a, b in troubles.unlisted)
         }
-        self._shaken = troubles.shaken | unlisted | {run.name for run in by_slurm}
+        self.shaken = troubles.shaken | unlisted | {run.name for run in by_slurm}
         journal = scene.journal()
+        self.journal = journal
         self._journaled = journaled_runs(journal)
         self._results = scene.results()
-        self.evidence: dict[str, list[str]] = {name: [] for name in (*INVARIANTS, "by_slurm")}
+        self.evidence: dict[str, list[str]] = {name: [] for name in (*INVARIANTS, BY_SLURM)}
         self.evidence["unfinished"] += unfinished
         self.evidence["orphan_holds"] += held
         self.evidence["open_steps"] += open_steps(journal)
         self._check_jobs()
         self._check_runs()
         self._compare_ledger()
-        self._windows = Windows([*troubles.changes.found, *(Window(first, last) for first, last in self._blind)])
+        self.windows = Windows([*troubles.changes.found, *(Window(first, last) for first, last in self._blind)])
         self.judged: dict[str, float] = {}
         self._judge_preemptions(journal)
         self._judge_idle_and_service(journal)
@@ -170,14 +175,14 @@ class Check:
 
     @property
     def broken(self) -> list[str]:
-        return [name for name in INVARIANTS if self.evidence[name]]
+        return [name for name, found in self.evidence.items() if found and name != BY_SLURM]
 
     def volume(self) -> dict[str, int]:
         return {
             "jobs": len(self._scene.submitted()),
             "trainings": len(self._results),
             "finished": sum(one.finished for one in self._results),
-            "runs": len(self._logged),
+            "runs": len(self.logged),
             "preemptions": sum(len(one.runs) > 1 for one in self._results),
         }
 
@@ -188,10 +193,10 @@ class Check:
         once = {one: result for one, result in results.items() if one.partition("_")[0] not in twins}
         self.evidence["redone"] += redone(found, self._deadline, once, name)
         starts: dict[tuple[str, str], list[float]] = {}
-        for run in self._logged:
+        for run in self.logged:
             starts.setdefault((run.id, run.name), []).append(run.start)
         owners = {job.name: job.user for job in self._scene.jobs.values()}
-        broken, judged = in_vain(victims(journal), starts, name, self._windows, owners)
+        broken, judged = in_vain(victims(journal), starts, name, self.windows, owners)
         self.evidence["in_vain"] += broken
         self.judged |= {"requeues": len(found), "preemptions_judged": judged}
 
@@ -199,17 +204,17 @@ class Check:
         """Names: slurmctld went away when it had accepted the job, its owner got no answer and submitted it again. Both write into
         one file of results."""
         ids: dict[str, set[str]] = {}
-        for run in self._logged:
+        for run in self.logged:
             ids.setdefault(run.name, set()).add(run.id.partition("_")[0])
         return {name for name, found in ids.items() if len(found) > 1}
 
     def _judge_idle_and_service(self, journal: Path) -> None:
         plain = {job.name: job.plain for job in self._scene.jobs.values() if job.plain}
-        broken, longest = idle(self._sampler.samples, plain, self._windows)
+        broken, longest = idle(self._sampler.samples, plain, self.windows)
         self.evidence["idle"] += broken
-        rows = [Accounted(run.id, run.name, run.start, run.end, run.gpus) for run in self._logged]
+        rows = [Accounted(run.id, run.name, run.start, run.end, run.gpus) for run in self.logged]
         foreign = [job.name for job in self._scene.jobs.values() if job.foreign]  # Slurm may count no GPUs of them
-        leave_out = dict.fromkeys([*self._shaken, *promoted(journal), *foreign])
+        leave_out = dict.fromkeys([*self.shaken, *promoted(journal), *foreign])
         wrong, compared = service_wrong(self._sampler.samples, rows, self._blind, leave_out)
         self.evidence["service_wrong"] += wrong
         self.judged |= {"longest_idle": round(longest, 1), "services_compared": compared}
@@ -224,7 +229,7 @@ class Check:
 
     def _check_runs(self) -> None:
         last: dict[tuple[str, str], LoggedRun] = {}
-        for run in self._logged:
+        for run in self.logged:
             before = last.get((run.id, run.name))
             if before and run.start < before.end:
                 self._note("twice", run.name, f"{run.name} {run.id}: {before} and {run}")
@@ -234,14 +239,14 @@ class Check:
                 self._note("twice", result.id.partition("_")[0], result.id)
 
     def _note(self, what: str, name: str, words: str) -> None:
-        self.evidence["by_slurm" if name in self._shaken else what].append(words)
+        self.evidence[BY_SLURM if name in self.shaken else what].append(words)
 
     def _compare_ledger(self) -> None:
         foreign = {job.name for job in self._scene.jobs.values() if job.foreign}
         own: dict[str, list[JournaledRun]] = {}
         for one in self._journaled:
             own.setdefault(one.id, []).append(one)
-        for run in self._logged:
+        for run in self.logged:
             if run.managed and run.name not in foreign:
                 self._compare(run, own.get(run.id, []))
         for left in (one for each in own.values() for one in each):
@@ -251,7 +256,7 @@ class Check:
 
     def _name_of(self, run: JournaledRun) -> str:
         """Slurm gives an id to job after job; "" where its log has no such run."""
-        near = [one for one in self._logged if one.id == run.id and abs(one.start - run.start) <= 1]
+        near = [one for one in self.logged if one.id == run.id and abs(one.start - run.start) <= 1]
         return near[0].name if near else ""
 
     def _compare(self, run: LoggedRun, own: list[JournaledRun]) -> None:

@@ -89,15 +89,25 @@ class DaemonTroubles(Remedies):
         return node
 
     def take_node_down(self, job: str) -> str | None:
+        """Drained too, so that it does not come back by itself."""
+        self.blind.append((time.time() - 1, time.time() + 10))
+        return self._take_away(job, "DRAIN", "DOWN")
+
+    def drain_node(self, job: str) -> str | None:
+        """Its jobs go on."""
+        return self._take_away(job, "DRAIN")
+
+    def _take_away(self, job: str, *states: str) -> str | None:
         node = self._node(job)
         if not self._breaks(node):
             return None
-        self.blind.append((time.time() - 1, time.time() + 10))
-        self.changes.add(time.time() - 1, time.time() + 25)
+        began, seconds = time.time(), self._dice.uniform(2, 12)
+        self.changes.add(began - 1, began + 25)
+        self.bad_nodes.append((node, began, began + seconds + 10))
         resume = ("update", f"NodeName={node}", "State=RESUME")
-        self._mend_later(self._dice.uniform(2, 12), node, lambda: self.scene.scontrol(*resume), f"node {node}")
+        self._mend_later(seconds, node, lambda: self.scene.scontrol(*resume), f"node {node}")
         # After the remedy: what a stopped slurmctld has not answered in time it may carry out later.
-        for state in ("DRAIN", "DOWN"):  # drained, so that it does not come back by itself
+        for state in states:
             self.scene.scontrol("update", f"NodeName={node}", f"State={state}", "Reason=chaos")
         return node
 

@@ -66,7 +66,7 @@ print(time.time() - began, ",".join(map(str, taken)), refused)
 
 class Flood:
     def __init__(self) -> None:
-        self.scene = Scene(f"flood-{os.getpid()}", {"seed": 1}, 60_000, **CONFIG)
+        self.scene = Scene(f"flood-{os.getpid()}", {"seed": 1}, 60_000, "forky", **CONFIG)
         self.accepted: set[str] = set()
         self.longest = 0.0
 

@@ -26,6 +26,7 @@ class Remedies:
         shaken: Names of jobs of which Slurm itself lost something: those in its memory when it was killed.
         unlisted: Times (from, to) in which slurmctld accepted jobs that it lost when it was killed, and that `shaken` lacks.
         changes: What else was done, to which job, user or node.
+        bad_nodes: Nodes that were down or drained, each with its times (from, to).
         counts: Troubles so far, by name.
     """
 
@@ -33,6 +34,7 @@ class Remedies:
         self.scene, self.counts, self.blind = scene, Counter[str](), list[tuple[float, float]]()
         self.absent, self.unlisted = list[tuple[float, float]](), list[tuple[float, float]]()
         self.changes = Windows()
+        self.bad_nodes = list[tuple[str, float, float]]()
         self.shaken = set[str]()
         self._dice, self._report = random.Random(seed), report
         self._remedies: list[tuple[float, int, str, Remedy]] = []

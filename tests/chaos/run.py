@@ -23,16 +23,17 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.checks import Check, story
-from tests.chaos.samples import Sampler
+from tests.chaos.samples import Sampler, controller_outages
 from tests.chaos.scene import Job, Scene
 from tests.chaos.troubles import Troubles, is_calm
 from tests.chaos.workload import ROUND, workload
 from tiresias.errors import TiresiasError
+from tiresias.sandbox.rootfs import SUITES
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
 ROUND_POLL_S = 5.0  # until the queue is checked again for space for a round
@@ -57,16 +58,26 @@ CONFIG: dict[str, dict[str, Any]] = {
 }
 
 
+Jobs = Callable[[Scene, random.Random, int, float], Iterable[Job]]  # the jobs of a round: its number, when it begins
+
+
 class ChaosRun:
+    """A campaign: its scene, its troubles, its jobs, and what is checked afterwards."""
+
+    scene_of: type[Scene] = Scene
+    troubles_of: type[Troubles] = Troubles
+    config: Mapping[str, dict[str, Any]] = CONFIG
+    backlog = BACKLOG
+
     def __init__(self, args: argparse.Namespace, name: str, plan: dict[str, Any]) -> None:
         seed = args.seed
         self._seed, self._seconds = seed, args.minutes * 60
         self._began = time.time()
         self.log: list[str] = []
         self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
-        config = {**CONFIG, "policy": {**CONFIG["policy"], "name": args.policy}}
-        self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **config)
-        self.troubles = Troubles(self.scene, seed, self.report)
+        config = {**self.config, "policy": {**self.config["policy"], "name": args.policy}}
+        self.scene = self.scene_of(name, {"seed": seed, **plan}, MAX_JOB_ID, args.suite, **config)
+        self.troubles = self.troubles_of(self.scene, seed, self.report)
         self.sampler = Sampler(self.scene)
 
     def report(self, words: str) -> None:
@@ -77,26 +88,33 @@ class ChaosRun:
     def trouble(self) -> None:
         """Jobs arrive and things go wrong."""
         span = max(self._seconds - WIND_DOWN - (time.time() - self._began), 20.0)
-        planned = self.troubles.plan(span, EVERY)
+        start, planned = time.time(), self.planned_troubles(span, EVERY)
+        while time.time() < start + span:
+            self.trouble_once(planned, time.time() - start, workload)
+
+    def planned_troubles(self, span: float, every: float) -> list[tuple[float, str]]:
+        """Return and print the troubles that come by themselves within `span` seconds, one in `every`; the last one first."""
+        planned = self.troubles.plan(span, every)
         for moment, name in planned:
             print(f"  at {moment:6.1f} s: {name}")
-        start = time.time()
-        planned.reverse()
-        while time.time() < start + span:
-            self.scene_is_whole()
-            self.submit_a_round(workload)
-            while planned and planned[-1][0] <= time.time() - start:
-                self.troubles.strike(planned.pop()[1])
-            self.troubles.look_at_gate(is_calm(time.time() - start))
-            self.troubles.remedy_what_is_due()
-            time.sleep(0.02)
+        return planned[::-1]
 
-    def submit_a_round(self, jobs: Callable[[Scene, random.Random, int, float], Iterable[Job]]) -> bool:
+    def trouble_once(self, planned: list[tuple[float, str]], passed: float, jobs: Jobs) -> None:
+        """What is due after `passed` seconds: a round of jobs, troubles, remedies."""
+        self.scene_is_whole()
+        self.submit_a_round(jobs)
+        while planned and planned[-1][0] <= passed:
+            self.troubles.strike(planned.pop()[1])
+        self.troubles.look_at_gate(is_calm(passed))
+        self.troubles.remedy_what_is_due()
+        time.sleep(0.02)
+
+    def submit_a_round(self, jobs: Jobs) -> bool:
         """Where the last one is over and the queue is short enough; whether it did."""
         if time.time() < self._next_round or not self.scene.all_submitted():
             return False
         self._next_round = time.time() + ROUND_POLL_S
-        if self._waiting() > BACKLOG:
+        if self._waiting() > self.backlog:
             return False
         self._round += 1
         self.scene.submit_all(list(jobs(self.scene, self._dice, self._round, time.time())))
@@ -146,9 +164,11 @@ class ChaosRun:
     def check(self) -> dict[str, Any]:
         unfinished = self.wind_down()
         self.sampler.stop()
+        self.troubles.blind += controller_outages(self.scene.deaths(), self.sampler.samples)
         check = Check(
-            self.scene, self.troubles, self.sampler, unfinished, self.held(), CONFIG["preemption"]["deadline"]
+            self.scene, self.troubles, self.sampler, unfinished, self.held(), self.config["preemption"]["deadline"]
         )
+        self.check_more(check)
         for name in check.broken:
             self.report(f"BROKEN: {name}")
             for what in check.evidence[name][:5]:
@@ -169,6 +189,9 @@ class ChaosRun:
             "broken": check.broken,
             "evidence": {name: check.evidence[name] for name in check.broken},
         }
+
+    def check_more(self, check: Check) -> None:
+        """Check what this campaign alone has."""
 
     def keep_evidence(self) -> None:
         """Copy the logs, the journal and the results of the jobs to a folder that stays."""
@@ -198,6 +221,7 @@ def add_options(parser: argparse.ArgumentParser, minutes: float) -> None:
     parser.add_argument("--minutes", type=float, default=minutes, help="of trouble, at most (default: %(default)s)")
     parser.add_argument("--policy", default="las", choices=("las", "adaptive"), help="(default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--suite", default="forky", choices=tuple(SUITES), help="of Debian, hence the Slurm version")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", action="store_true", help="leave the cluster running")
 

@@ -9,9 +9,10 @@ import re
 import subprocess
 import threading
 import time
-from bisect import bisect_left
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tiresias.errors import TiresiasError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 PERIOD = 1.0  # seconds between two samples
 HONEST = 3.0  # seconds by which the controller's clock may be off in a sample
 STARTABLE = ("idle", "mixed")
-GPUS_PER_NODE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """names: of all jobs in the queue, by id. attained: GPU-seconds by id as the controller publishes them at `published`."""
+    """names: of all jobs in the queue, by id. attained: GPU-seconds by id as the controller publishes them at `published`.
+    nodes: host lists of the jobs that hold nodes, by id. guaranteed: ids of those that hold cells of their virtual cluster, and are
+    not being preempted."""
 
     time: float
     names: dict[str, str]
@@ -44,11 +46,23 @@ class Sample:
     free: dict[str, int]
     published: float
     attained: dict[str, float]
+    nodes: dict[str, str] = field(default_factory=dict)
+    guaranteed: frozenset[str] = frozenset()
 
     @property
     def is_complete(self) -> bool:
         """The controller answered, and its clock is right."""
         return abs(self.published - self.time) <= HONEST
+
+
+def controller_outages(deaths: Iterable[Mapping[str, Any]], samples: Sequence[Sample]) -> list[tuple[float, float]]:
+    """Return the times from the end of each life of the controller to the first cycle that the next one published."""
+    published = sorted(one.published for one in samples)
+    found = []
+    for end in (float(one["time"]) for one in deaths if "life" in one):
+        place = bisect_right(published, end)
+        found.append((end, published[place] if place < len(published) else end))
+    return found
 
 
 class Sampler:
@@ -81,7 +95,7 @@ class Sampler:
         run, now = self._scene.cluster.run, time.time()
         queue = [
             line.split("|")
-            for line in run(["squeue", "-h", "-r", "-o", "%i|%j|%u|%T|%r"], timeout=5).stdout.splitlines()
+            for line in run(["squeue", "-h", "-r", "-o", "%i|%j|%u|%T|%r|%N"], timeout=5).stdout.splitlines()
         ]
         nodes = run(["sinfo", "-h", "-N", "-p", "gpu", "-O", "NodeList:20,StateLong:30,GresUsed:40"], timeout=5).stdout
         status = self._scene.status()
@@ -89,15 +103,19 @@ class Sampler:
             now,
             {line[0]: line[1] for line in queue},
             tuple(Waiting(line[0], line[1], line[2], line[4]) for line in queue if line[3] == "PENDING"),
-            _free(nodes),
+            _free(nodes, self._scene.cluster.spec.gpus_per_node),
             float(status.get("time", 0.0)),
             {str(one["id"]): float(one["attained"]) for one in status.get("jobs", ())},
+            {line[0]: line[5] for line in queue if line[5]},
+            frozenset(
+                str(one["id"]) for one in status.get("jobs", ()) if one.get("guaranteed") and not one.get("phase")
+            ),
         )
 
 
-def _free(text: str) -> dict[str, int]:
+def _free(text: str, gpus_per_node: int = 4) -> dict[str, int]:
     found = {}
     for name, state, used in (line.split()[:3] for line in text.splitlines()):
         taken = int(next(iter(re.findall(r"gpu:(?:[^:(]+:)?(\d+)", used)), "0"))
-        found[name] = GPUS_PER_NODE - taken if state in STARTABLE else 0
+        found[name] = gpus_per_node - taken if state in STARTABLE else 0
     return found

@@ -10,7 +10,7 @@ import contextlib
 import json
 import subprocess
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 @dataclass(slots=True)
 class Job:
     """What the driver requested. tasks: its number of trainers. fate: "" or why it need not finish: cancelled, or killed by the
-    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it."""
+    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus: its account
+    and its GPUs, in a campaign with tenants."""
 
     name: str
     user: str
@@ -53,6 +54,8 @@ class Job:
     plain: int = 0
     foreign: bool = False
     fate: str = ""
+    tenant: str = ""
+    gpus: int = 0
 
 
 @dataclass(slots=True)
@@ -65,7 +68,10 @@ class Submitted:
 class Scene(Centre):
     """The centre of tests/slurm_plugin/controller, with a small state disk and a plan for lives.py."""
 
-    def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, **config: Any) -> None:
+    shape: Mapping[str, Any] = {"nodes": 4}  # further parameters of the cluster
+    further: Mapping[str, str] = {}  # of slurm.conf
+
+    def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, suite: str = "forky", **config: Any) -> None:
         settings = {
             "KillWait": "5",
             "MinJobAge": "5",
@@ -75,8 +81,10 @@ class Scene(Centre):
             "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
             "SlurmctldTimeout": "30",
             "MaxJobCount": "15000",
+            **self.further,
         }
-        super().__init__(Cluster.up(ClusterSpec(name=name, suite="forky", nodes=4, accounting=True, settings=settings)))
+        spec = ClusterSpec(name=name, suite=suite, accounting=True, settings=settings, **self.shape)
+        super().__init__(Cluster.up(spec))
         self.jobs: dict[str, Job] = {}
         self._plan, self._submitters = plan, list[subprocess.Popen[Any]]()
         try:

@@ -6,12 +6,13 @@ import json
 import math
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.chaos.idle import BOUND, idle
 from tests.chaos.preemptions import REACH, Requeue, Victim, in_vain, redone, requeues, victims
-from tests.chaos.samples import Sample, Waiting, _free
+from tests.chaos.samples import Sample, Waiting, _free, controller_outages
 from tests.chaos.service import Accounted, service_wrong
 from tests.chaos.windows import Window, Windows
 from tiresias.sandbox.replay.replay_results import JobResult, JobRun
@@ -128,6 +129,20 @@ def test_a_gap_between_samples_is_no_evidence() -> None:
 def test_gpus_of_nodes_that_take_no_jobs_are_not_free() -> None:
     lines = "gpu01 idle gpu:0\ngpu02 mixed gpu:3(IDX:0-2)\ngpu03 drained gpu:0\ngpu04 allocated gpu:(null):1(IDX:0)\n"
     assert _free(lines) == {"gpu01": 4, "gpu02": 1, "gpu03": 0, "gpu04": 0}
+
+
+def test_an_outage_of_the_controller_ends_with_its_next_cycle() -> None:
+    samples = [sample(1000.0 + at, published=1000.0 + at) for at in (0, 4, 9, 10)]
+    deaths: list[dict[str, Any]] = [
+        {"time": 1003.0, "point": "start begin after"},
+        {"time": 1003.0, "life": 1},
+        {"time": 1005.0, "life": 2},
+    ]
+    assert controller_outages([*deaths, {"time": 1020.0, "life": 3}], samples) == [
+        (1003.0, 1004.0),
+        (1005.0, 1009.0),
+        (1020.0, 1020.0),
+    ]
 
 
 RUNS = [Accounted("8", "new", 1000.0, 1100.0, 4), Accounted("8", "new", 1200.0, 1300.0, 4)]

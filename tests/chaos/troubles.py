@@ -10,6 +10,7 @@ import contextlib
 import json
 import random
 import subprocess
+from collections.abc import Mapping
 
 from tests.chaos.daemon_troubles import DaemonTroubles
 from tests.chaos.owner_troubles import OwnerTroubles
@@ -43,11 +44,14 @@ def is_calm(moment: float) -> bool:
 class Troubles(DaemonTroubles, ProcessTroubles, OwnerTroubles, RuleTroubles):
     """All troubles, and the choice of the next one."""
 
+    by_themselves: Mapping[str, int] = TROUBLES
+    at_steps: Mapping[str, int] = AT_STEPS
+
     def plan(self, seconds: float, every: float) -> list[tuple[float, str]]:
         """The troubles that come by themselves, by second."""
         dice, moment, planned = random.Random(self._dice.random()), 0.0, []
         while (moment := moment + dice.expovariate(1 / every)) < seconds:
-            name = dice.choices(list(TROUBLES), list(TROUBLES.values()))[0]
+            name = dice.choices(list(self.by_themselves), list(self.by_themselves.values()))[0]
             if not is_calm(moment):
                 planned.append((moment, name))
         return planned
@@ -65,7 +69,7 @@ class Troubles(DaemonTroubles, ProcessTroubles, OwnerTroubles, RuleTroubles):
             self._report(f"{name} {what}{f' at {where}' if where else ''}".rstrip())
 
     def at_step(self, point: str, job: str) -> None:
-        name = self._dice.choices(list(AT_STEPS), list(AT_STEPS.values()))[0]
+        name = self._dice.choices(list(self.at_steps), list(self.at_steps.values()))[0]
         self.strike(name, job, point)
 
     def nothing(self, _job: str) -> str:

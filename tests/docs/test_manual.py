@@ -199,7 +199,8 @@ def mentioned() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), sorted(set(mentioned())))
 def test_a_command_that_is_mentioned_exists(page: str, line: str) -> None:
     words = line.split()[1:]
-    name = " ".join(words[:2]) if words[0] == "sandbox" and len(words) > 1 and words[1].isalpha() else words[0]
+    two = " ".join(words[:2])
+    name = two if two in COMMANDS or (words[0] == "sandbox" and len(words) > 1 and words[1].isalpha()) else words[0]
     assert name in COMMANDS
     parser = parser_of(f"tiresias {name}", COMMANDS[name][0])
     known = set(re.findall(r"--[\w-]+", parser.format_help() + (parser.description or "")))

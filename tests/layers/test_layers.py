@@ -63,7 +63,7 @@ ALLOWED = (
         "leaves them, as a file that protocol/profile_summary.py describes.",
     ),
     Allowed(
-        "simulator/simulated_tenants.py",
+        "simulator/tenant_file.py",
         "protocol.site_configuration",
         "The tables of virtual clusters are those of the site's configuration, and one reader parses both on every Python.",
     ),

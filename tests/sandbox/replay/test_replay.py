@@ -146,3 +146,41 @@ def test_mistakes_cost_one_line_and_no_cluster(trace: Path, words: list[str], me
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+TENANT_TRACE = """job_id,submit_time,num_gpus,duration,user,vc,model,status
+a1,0,4,300,,vision,,
+a2,1,4,300,,vision,,
+b1,2,4,300,,speech,,
+a3,120,2,60,,vision,,
+b2,130,4,60,,speech,,
+"""
+TENANT_TABLES = """[[virtual_cluster]]
+name = "vision"
+cells = [{ level = "node", count = 1 }]
+
+[[virtual_cluster]]
+name = "speech"
+cells = [{ level = "node", count = 1 }]
+"""
+TENANT_POLICIES = "slurm-private,slurm-fairshare,slurm-grptres,las+private_clusters,las+virtual_clusters"
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.ci
+def test_tenants_share_a_cluster_as_slurm_and_as_the_controller_has_it(trace: Path, tmp_path: Path) -> None:
+    """vision submits two jobs of a node each and owns one; the two nodes hold three jobs of the beginning."""
+    trace.write_text(TENANT_TRACE)
+    (tmp_path / "vcs.toml").write_text(TENANT_TABLES)
+    words = ("--nodes-per-leaf", "1", "--fewest-nodes")
+    result = replay(trace, TENANT_POLICIES, "--virtual-clusters", tmp_path / "vcs.toml", *words)
+    found = result["policies"]
+    assert all(map(holds, found.values())), found
+    for name, outcome in found.items():
+        assert {tenant: row["jobs"] for tenant, row in outcome["tenants"].items()} == {"vision": 3, "speech": 2}, name
+    for name in ("slurm-private", "slurm-grptres", "las+private_clusters"):
+        waited = found[name]["tenants"]["vision"]["p99_queueing"]
+        assert waited > 150, f"{name}: its second job waits for the first one, for 300 s"
+    assert found["slurm-private"]["preemptions"] == found["slurm-fairshare"]["preemptions"] == 0
+    assert set(result["longer_than_private"]) == {"slurm-fairshare", "slurm-grptres", "las+virtual_clusters"}

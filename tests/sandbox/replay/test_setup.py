@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import setup
-from tiresias.sandbox.replay.replay_policies import LABELS, MANAGED_POLICIES, ReplayPolicy
+from tiresias.sandbox.replay.replay_policies import LABELS, MANAGED_POLICIES, ReplayPolicy, has_tenants
+from tiresias.sandbox.replay.replay_tenants import ReplayTenants
 from tiresias.sandbox.replay.setup import Options
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.config import load_config
 
 JOBS = [TraceJob("a", 100.0, 8, 7200.0, "", "", "vgg19", ""), TraceJob("b", 160.0, 1, 60.0, "", "", "own", "")]
+TENANTS = ReplayTenants.of((DeclaredTenant("Vision", (DeclaredCells("node", 2),)),), ClusterSize(4, 4))
 
 
 @pytest.mark.parametrize("policy", MANAGED_POLICIES)
 def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
-    file.write_text(setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
+    chosen = ReplayPolicy.parsed(policy)
+    options = Options(time_scale=32.0, thresholds=(3200.0, 32000.0), tenants=TENANTS)
+    file.write_text(setup.controller_config(policy, options))
     config = load_config(file, {})
     assert config.mode == "exact"
-    chosen = ReplayPolicy.parsed(policy)
+    assert config.policy.admission == (chosen.rule or "shared")
+    declared = [(each.tenant, each.accounts) for each in config.virtual_clusters]
+    assert declared == ([(TENANTS.declared[0], ("vision",))] if chosen.rule else [])
     assert (config.policy.name, config.placement.style) == (chosen.name, chosen.style)
     assert config.policy.thresholds == (100.0, 1000.0)
 
@@ -51,6 +60,23 @@ def test_the_trainer_is_given_whether_its_placement_matters() -> None:
         assert word in setup.submission(JOBS[0], 0, "las", options)[2]
 
 
+def test_the_fewest_nodes_are_requested_on_demand() -> None:
+    for gpus, nodes in ((1, 1), (4, 1), (5, 2)):
+        command = setup.submission(replace(JOBS[0], num_gpus=gpus), 0, "las", Options(fewest_nodes=True))[2]
+        assert f"--nodes={nodes}" in command
+    assert not any(word.startswith("--nodes") for word in setup.submission(JOBS[0], 0, "las", Options())[2])
+
+
+def test_tenants_are_accounts_on_nodes_with_a_topology() -> None:
+    options = Options(nodes_per_leaf=3, tenants=TENANTS)
+    for policy in ("slurm-fairshare", "las+virtual_clusters", "las"):
+        spec = setup.cluster_spec(policy, options, "replay")
+        assert (spec.accounting, spec.topology, spec.nodes_per_rack) == (True, "tree", 3)
+        assert "--account=vision" in setup.submission(replace(JOBS[0], vc="Vision"), 0, policy, options)[2]
+    plain = setup.cluster_spec("slurm-backfill", Options(), "replay")
+    assert (plain.accounting, plain.topology) == (False, "flat")
+
+
 def test_time_limit_is_twice_the_duration_in_whole_minutes() -> None:
     assert setup.time_limit(JOBS[0], Options(time_scale=30.0)) == 8
     assert setup.time_limit(JOBS[0], Options(time_scale=29.0)) == 9
@@ -66,10 +92,15 @@ def test_take_starts_at_zero_and_compresses() -> None:
 def test_mistakes_are_reported_in_one_line() -> None:
     with pytest.raises(UsageError, match="no policy 'lax': use any of las"):
         setup.check(["lax"], JOBS)
+    for policy in ("slurm-private", "las+gpu_quotas"):
+        with pytest.raises(UsageError, match="no virtual clusters are declared; give --virtual-clusters FILE"):
+            setup.check([policy], JOBS)
+    with pytest.raises(UsageError, match="job a: its vc '' is none"):
+        setup.check(["las"], JOBS, TENANTS)
     for hostile in ("../x", "a/b", ".hidden", "a b", "a\n", "x" * 81):
         with pytest.raises(UsageError, match="is used as a file name"):
             setup.check(["las"], [TraceJob(hostile, 0.0, 1, 1.0)])
 
 
 def test_the_testbed_is_fit() -> None:
-    setup.check(list(LABELS), paper_testbed().jobs())
+    setup.check([name for name in LABELS if not has_tenants(name)], paper_testbed().jobs())

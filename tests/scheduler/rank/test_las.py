@@ -90,7 +90,7 @@ def test_ties_go_by_number_in_the_id(snapshot_of: Any) -> None:
 
 def test_different_ids_never_tie() -> None:
     same = np.zeros(2)
-    assert ordered((same,), ("01", "1")).tolist() == ordered((same,), ("1", "01")).tolist()[::-1]
+    assert ordered([same], ("01", "1")).tolist() == ordered([same], ("1", "01")).tolist()[::-1]
 
 
 @pytest.mark.parametrize(

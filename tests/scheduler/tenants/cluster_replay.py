@@ -1,4 +1,4 @@
-"""Replays jobs under a rule of tenants, on the six nodes of `shared_cluster`: a preemption takes no time, and loses nothing."""
+"""Replays jobs under a rule of tenants on equal nodes: a preemption takes no time, and loses nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters
-from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
+from tiresias.scheduler.model import ANYWHERE, JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
 
 LIMIT = 60  # decisions at one moment
@@ -22,6 +22,7 @@ class ReplayedJob:
         work: Seconds of work left.
         held: Its nodes (row, GPUs) while it runs.
         cells: Types of owned cells of these nodes.
+        request: What it requests besides GPUs.
     """
 
     name: str
@@ -36,18 +37,32 @@ class ReplayedJob:
     last_start: float = math.nan
     preempted: float = math.nan
     end: float = math.nan
+    request: Request = ANYWHERE
 
 
 @dataclass
 class ClusterReplay:
-    """Jobs on the nodes under a rule; `check` is called with each snapshot and its plan."""
+    """Jobs on the nodes under a rule.
+
+    Attributes:
+        make: Builds snapshots.
+        check: Is called with each snapshot and its plan.
+        down: Moments from and to which a node is not usable, and its row.
+        leaves: The leaf switch of each node.
+        gpus: GPUs of each node.
+        decisions: Decisions made.
+        opportunistic: Jobs that have started without cells.
+    """
 
     make: Any
     rule: TenantRule
     tenants: Sequence[TenantPolicy]
     jobs: Sequence[ReplayedJob]
     check: Callable[[Snapshot, Plan], None] = lambda snapshot, plan: None
-    down: Sequence[tuple[float, float, int]] = ()  # from, to, node
+    down: Sequence[tuple[float, float, int]] = ()
+    leaves: Sequence[int] = LEAVES
+    gpus: int = GPUS
+    decisions: int = 0
     now: float = 0.0
     preemptions: int = 0
     opportunistic: set[str] = field(default_factory=set)
@@ -63,7 +78,9 @@ class ClusterReplay:
         """Return the jobs that have arrived and not ended, and the nodes."""
         here = [job for job in self.jobs if job.submit <= self.now and math.isnan(job.end)]
         unusable = {node for begin, end, node in self.down if begin <= self.now < end}
-        nodes = [self.make.Node(gpus=GPUS, leaf=leaf, usable=at not in unusable) for at, leaf in enumerate(LEAVES)]
+        nodes = [
+            self.make.Node(gpus=self.gpus, leaf=leaf, usable=at not in unusable) for at, leaf in enumerate(self.leaves)
+        ]
         shown = with_clusters(
             self.make([self._row(job) for job in here], nodes, self.now), [job.cluster for job in here]
         )
@@ -74,13 +91,14 @@ class ClusterReplay:
         return self.make.Job(
             job.name, job.gpus, JobState.RUNNING if job.held else JobState.WAITING, job.ran * job.gpus, job.ran,
             submit=job.submit, first_start=job.first_start, last_start=job.last_start, preempted=job.preempted,
-            placement=job.held or None,
+            placement=job.held or None, request=job.request,
         )  # fmt: skip
 
     def _decide(self) -> None:
         for _ in range(LIMIT):
             snapshot = self.snapshot()
             plan, _ = self.rule.decide(snapshot, self.tenants)
+            self.decisions += 1
             self.check(snapshot, plan)
             self._apply(plan)
             if not plan.starts and not plan.preemptions:

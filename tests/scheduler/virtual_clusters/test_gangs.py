@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from dataclasses import replace
+
 from tests.scheduler.virtual_clusters.two_racks import SPEC
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
 from tiresias.scheduler.virtual_clusters.cell_invariants import violations
@@ -12,6 +15,7 @@ from tiresias.scheduler.virtual_clusters.gang_requests import (
     PreemptGangs,
     Waiting,
 )
+from tiresias.scheduler.virtual_clusters.specification import CellSpecification, DeclaredVirtualCluster, OwnedCells
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode
 
@@ -19,8 +23,8 @@ from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode
 class Cluster(VirtualClusters):
     """Two racks, checked after each request."""
 
-    def __init__(self) -> None:
-        super().__init__(SPEC)
+    def __init__(self, spec: CellSpecification = SPEC) -> None:
+        super().__init__(spec)
 
     def ask(self, gang: str, vc: str, priority: int, *members: tuple[int, int], lazy: bool = False) -> CellDecision:
         decision = self.schedule(GangRequest(gang, vc, priority, members, "GPU", "", lazy))
@@ -31,6 +35,10 @@ class Cluster(VirtualClusters):
         decision = self.ask(gang, vc, priority, *members, lazy=lazy)
         assert isinstance(decision, BoundGang)
         return decision
+
+    def bind_on(self, allowed: Set[str], gang: str, vc: str, priority: int, *members: tuple[int, int]) -> None:
+        assert isinstance(self.schedule(GangRequest(gang, vc, priority, members, "GPU"), allowed), BoundGang)
+        assert list(violations(self)) == []
 
     def fill(self, kept: int = 0) -> None:
         """Opportunistic gangs of one GPU on all GPUs but `kept`."""
@@ -165,6 +173,53 @@ def test_splits_for_a_preempting_gang_leave_the_cells_of_other_clusters() -> Non
         cluster.bind("three", "research", 1, (3, 4))
     pair = cluster.ask("second", "prod", 1, (2, 4))
     assert not (isinstance(pair, Waiting) and pair.reason.code == WaitCode.NO_HARDWARE)
+
+
+def test_a_doomed_cell_is_no_part_of_one_that_another_cluster_owns() -> None:
+    """The only free node, a bad one, is research's third. The GPUs of intern are doomed in the node of intern's socket instead."""
+    cluster = Cluster()
+    cluster.node_bad("r0n1")
+    cluster.bind_on({"r1n0", "r1n1"}, "a", "prod", 0, (2, 4))
+    cluster.bind_on({"r1n2"}, "b", "intern", 0, (1, 2))
+    cluster.bind_on({"r0n0", "r1n3"}, "c", "research", 0, (2, 4))
+    for node in ("r0n3", "r1n2"):
+        cluster.node_bad(node)
+        assert list(violations(cluster)) == []
+    chain = cluster.cells.chains["RACK"]
+    assert [cell.nodes[0] for cell in chain.doomed["intern"][1]] == ["r1n2", "r1n2"]
+    assert [cell.nodes[0] for cell in chain.free[3]] == ["r0n1"]
+    cluster.node_healthy("r0n1")
+    cluster.bind_on({"r0n1"}, "d", "research", 0, (1, 4))
+
+
+def test_a_start_that_takes_a_cell_of_another_cluster_is_preempted_lazily() -> None:
+    """All free nodes are those that prod and research own: intern's share is in the bad node."""
+    cluster = Cluster()
+    cluster.bind("a", "prod", 0, (2, 4))
+    cluster.bind("b", "research", 0, (1, 4))
+    cluster.bind("c", "intern", 0, (1, 1))
+    cluster.node_bad("r0n3")
+    cluster.bind("d", "intern", 0, (1, 1))
+    assert cluster.groups["d"].virtual is None
+    assert cluster.groups["d"].lazily_preempted_by == "d"
+    asked = [cluster.ask("e", "prod", 0, (2, 4)), cluster.ask("f", "research", 0, (2, 4))]
+    assert [victim for each in asked if isinstance(each, PreemptGangs) for victim in each.victims] in ([], ["d"])
+    cluster.delete("d")
+    for gang, vc in (("e", "prod"), ("f", "research")):
+        cluster.bind(gang, vc, 0, (2, 4))
+
+
+def test_a_cancelled_preemption_returns_a_cell_that_is_bad_and_would_be_doomed_elsewhere() -> None:
+    """Each pair has a bad node. Once the pair of the preempted gang is free for a moment, another pair is doomed for prod."""
+    cluster = Cluster(replace(SPEC, virtual_clusters={"prod": DeclaredVirtualCluster((OwnedCells("RACK.PAIR", 1),))}))
+    low = cluster.bind("low", "prod", 0, (1, 1))
+    for node in ("r1n0", "r1n2", "r0n2", "r0n0" if nodes(low) == ["r0n1"] else "r0n1"):
+        cluster.node_bad(node)
+    assert isinstance(cluster.ask("high", "prod", 1, (1, 4)), PreemptGangs)
+    cluster.delete("high")
+    assert list(violations(cluster)) == []
+    assert cluster.bind("low", "prod", 0, (1, 1)) == low
+    assert cluster.groups["low"].virtual is not None
 
 
 def test_allowed_nodes_are_searched_by_backtracking() -> None:

@@ -20,6 +20,14 @@ from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 TYPES = {"SOCKET": CellType("GPU", 2), "NODE": CellType("SOCKET", 2, is_node=True), "RACK": CellType("NODE", 2)}
 NODES = tuple(DeclaredCell(address=f"n{number}", pinned="mine" if number == 3 else "") for number in range(4))
+PINNED = tuple(
+    DeclaredCell(
+        "RACK",
+        pinned=f"r{at}",
+        children=tuple(DeclaredCell(address=f"n{at}{node}", pinned=f"n{at}" * (not node)) for node in range(2)),
+    )
+    for at in (1, 2)
+)
 RACKS = (DeclaredCell("RACK", children=NODES[:2]), DeclaredCell("RACK", children=NODES[2:]))
 
 
@@ -70,6 +78,14 @@ def test_the_example_is_valid() -> None:
         (
             replace(SPEC, virtual_clusters={"a": vc(pinned=("mine",)), "b": vc(pinned=("mine",))}),
             "b: the pinned cell mine belongs to a already",
+        ),
+        (
+            CellSpecification(TYPES, PINNED, {"a": vc(pinned=("n1", "n2")), "b": vc(("RACK", 1))}),
+            "own 1 cells of type RACK .*after the pinned cells and the larger cells that they own, 0 are left",
+        ),
+        (
+            CellSpecification(TYPES, PINNED, {"a": vc(pinned=("n1", "n2")), "b": vc(pinned=("r1",))}),
+            "b: the pinned cell r1 overlaps another one",
         ),
     ],
 )
@@ -128,6 +144,15 @@ def test_a_reconfiguration_that_takes_from_running_gangs_is_refused_whole(spec: 
         clusters.reconfigure(spec)
     assert "\n" not in str(refused.value)
     assert clusters.cells is before
+    assert list(violations(clusters)) == []
+
+
+def test_a_pinned_cell_that_no_vc_owns_is_an_ordinary_one() -> None:
+    clusters = VirtualClusters(replace(SPEC, virtual_clusters={"a": vc(("RACK", 2))}))
+    clusters.node_bad("n3")
+    clusters.schedule(GangRequest("g", "a", 0, ((3, 4),)))
+    clusters.node_healthy("n3")
+    clusters.delete("g")
     assert list(violations(clusters)) == []
 
 

@@ -49,10 +49,12 @@ def test_attempts_make_a_job(file: Path, indent: int, piece: int, monkeypatch: p
     """GPUs of the first attempt, from its start to the end of the last; wherever the pieces end in which the file is read."""
     monkeypatch.setattr(json_stream, "PIECE", piece)
     file.write_text(json.dumps([LATER, TWICE], indent=indent))
-    assert read_trace(file).jobs() == [
+    trace = read_trace(file)
+    assert trace.jobs() == [
         TraceJob("application_1", 0.0, 16, 3600.0, "ce2f4c", "ee9e8c", "", "Pass"),
         TraceJob("application_2", 3600.0, 1, 1.0, "ce2f4c", "ee9e8c", "", "Pass"),
     ]
+    assert trace.finish.tolist() == [3630.0, 6502.0]
 
 
 def test_what_cannot_be_replayed(file: Path) -> None:

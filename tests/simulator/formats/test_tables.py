@@ -74,6 +74,7 @@ def test_helios(write: Write) -> None:
         TraceJob("102", 26.0, 4, 246.0, "uA", "vcX", "", "FAILED"),
     ]
     assert trace.dropped == (Dropped("asks for no GPU", 1, "103"), Dropped("has no start or no end", 1, "104"))
+    assert trace.finish.tolist() == [36848.0, 275.0], "from the first submission to the real ends"
 
 
 def test_acme_reads_time_zones(write: Write) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_own_comment, waiting_comments
@@ -65,6 +66,20 @@ def test_reasons(pending: Callable[..., SlurmJob]) -> None:
         "Tiresias: 3rd of 4; the last start failed, it is retried soon; needs 1 GPU",
         "Tiresias: 4th of 4; Slurm refused its start: QOSMaxGRESPerUser; retried on free GPUs; needs 1 GPU",
         "Tiresias: cannot run: requests 9 GPUs, the managed nodes have 4",
+    ]
+
+
+def test_a_job_of_a_virtual_cluster_has_its_place_there(pending: Callable[..., SlurmJob]) -> None:
+    jobs = [build.Job(str(number), gpus, submit=float(number)) for number, gpus in ((1, 2), (2, 9), (3, 1))]
+    holder = build.Job("held", 4, JobState.RUNNING, 1.0, 1.0, last_start=999.0, movable=False)
+    snapshot = build([holder, *jobs], [build.Node(4)])
+    plan = decide(snapshot, CONFIG)
+    unbound = replace(plan, why={3: Reason(ReasonCode.UNBOUND, "prod-a")})
+    records = [pending(id=job.id, raw_id=int(job.id), gpus=job.gpus) for job in jobs]
+    assert [one.text for one in waiting_comments(snapshot, unbound, records, {}, "prod-a")] == [
+        "Tiresias: 1st of 3 in virtual cluster prod-a; needs 2 GPUs",
+        "Tiresias: 2nd of 3 in virtual cluster prod-a; needs 9 GPUs, its virtual cluster owns 4: only opportunistically",
+        "Tiresias: 3rd of 3 in virtual cluster prod-a; needs 1 GPU; the free GPUs there are on no nodes that fit",
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, NODES, ActorHarness
 from tiresias.scheduler.model import Plan, Preempt, Start
-from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.observation.held_cells import cells_of
 from tiresias.slurm_plugin.state.intents import Intent
 
@@ -61,6 +61,10 @@ def test_a_job_that_slurm_started_on_other_nodes_holds_no_cells_there(held_job: 
     start_in_cells(held_job, Start("1", (("gpu07", 4),), ("node",)))
     held_job.poll(1101.0)
     assert "gpu02" not in held(held_job)
+    held_job.slurm.change(shares=(NodeShare("gpu03", 4, 4, 400),))
+    held_job.refresh()
+    held_job.actor.confirm(1102.0)
+    assert (stored(held_job), held(held_job)) == ([""], {})
 
 
 def test_the_beneficiary_of_a_preemption_gets_the_cells_of_its_reservation(running_job: ActorHarness) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.example_cells import example_cells
 from tests.example_status import example_status
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
@@ -36,7 +37,10 @@ def whole(status: dict[str, Any]) -> dict[str, Any]:
     """With all that a controller publishes."""
     for job in status["jobs"]:
         job["state"] = "RUNNING" if job["nodes"] else "WAITING"
-    return status | MORE
+    clusters = [
+        {key: value for key, value in each.items() if key != "cells"} for each in example_cells()["virtual_clusters"]
+    ]
+    return status | MORE | {"virtual_clusters": clusters}
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.views.metrics import metrics
 
+USES = ("owned", "guaranteed", "opportunistic")
 ETC = Path(__file__).parents[3] / "etc"
 
 
@@ -72,6 +73,31 @@ def test_accounts_are_named_where_it_is_asked_for(whole: dict[str, Any]) -> None
         }
         assert names & labels == (names if by_account else set())
     assert values(metrics(cast(Status, whole), 0.0, True))["tiresias_runs_total", "bio", "gpu"] == 7
+
+
+def test_virtual_clusters_are_measured(whole: dict[str, Any]) -> None:
+    found = values(metrics(cast(Status, whole), 0.0))
+    keys = {use: ("tiresias_virtual_cluster_gpus", *sorted(("research", use))) for use in USES}
+    uses = {use: found[key] for use, key in keys.items()}
+    assert uses == {"owned": 24, "guaranteed": 22, "opportunistic": 16}
+    assert found["tiresias_virtual_cluster_free_cells", "node", "prod-a"] == 2
+    assert found["tiresias_virtual_cluster_fragmentation", "prod-a"] == 0.2
+    assert found["tiresias_virtual_cluster_waiting_jobs", "prod-a"] == 1
+    assert found["tiresias_virtual_cluster_longest_wait_seconds", "prod-a"] == 42
+    assert found["tiresias_virtual_cluster_wait_limit_seconds", "prod-a"] == 150
+    assert found["tiresias_virtual_cluster_starts_total", "broken", "research"] == 1
+    assert found["tiresias_virtual_cluster_starts_total", "kept", "prod-a"] == 31
+    partly = [
+        node
+        for node in whole["nodes"]
+        if 0 < sum(gpus for _, gpus in node["allocations"]) + node["other_gpus"] < node["gpus"]
+    ]
+    assert found["tiresias_fragmentation",] == len(partly) / 15
+
+
+def test_without_virtual_clusters_no_metric_has_one(whole: dict[str, Any]) -> None:
+    found = values(metrics(cast(Status, whole | {"virtual_clusters": []}), 0.0))
+    assert not [name for name in found if name[0].startswith("tiresias_virtual_cluster")]
 
 
 def test_no_name_of_a_user_or_a_job_gets_out(whole: dict[str, Any]) -> None:

@@ -26,12 +26,10 @@ from tiresias.simulator.cell_replay.hived_config import read_hived_config
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    kinds = parser.add_subparsers(dest="kind", metavar="replay", required=True)
-    replay = kinds.add_parser("replay", help="compare recorded decisions with those of this scheduler")
-    replay.add_argument("config", type=Path, metavar="CONFIG", help="configuration of HiveD, YAML or JSON")
-    replay.add_argument("file", type=Path, metavar="FILE", help="recorded sequences, .jsonl or .jsonl.gz")
-    replay.add_argument("--invariants", action="store_true", help="check all invariants after each event")
-    replay.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="configuration of HiveD, YAML or JSON")
+    parser.add_argument("file", type=Path, metavar="FILE", help="recorded sequences, .jsonl or .jsonl.gz")
+    parser.add_argument("--invariants", action="store_true", help="check all invariants after each event")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

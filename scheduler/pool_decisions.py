@@ -1,0 +1,183 @@
+"""The decisions on several pools of jobs and nodes, each with an order of its own.
+
+The pools are ranked together (`pool_ranks.py`), and `decide` is called for those in which a job may start (`idle_pools.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide
+from tiresias.scheduler.idle_pools import PooledGpus, idle_plan, idle_pools
+from tiresias.scheduler.model import Ints, Plan, Quota, Snapshot
+from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
+from tiresias.scheduler.rank.policy import Policy, Ranking
+from tiresias.scheduler.rank.standing import Standing
+from tiresias.scheduler.reason_codes import Reason
+from tiresias.scheduler.reasons import BLOCKED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodePool:
+    """Jobs and nodes under one policy.
+
+    Attributes:
+        jobs, nodes: rows of the whole snapshot, rising; shape (jobs of the pool,) and (nodes of the pool,).
+        queues_before: queues of other pools, which are counted first where a queue is named.
+        note: added to the text of each job's rank, such as why another policy than the configured one ranks.
+    """
+
+    jobs: Ints
+    nodes: Ints
+    config: PolicyConfig
+    policy: Policy
+    queues_before: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class PoolDecision:
+    """A pool's own snapshot, and what is decided there; their rows are those of `pool.jobs` and `pool.nodes`."""
+
+    pool: NodePool
+    snapshot: Snapshot
+    plan: Plan
+
+    def row(self, whole: int) -> int:
+        """The row here of a job that the whole snapshot has in row `whole`."""
+        return int(np.searchsorted(self.pool.jobs, whole))
+
+    def has(self, whole: int) -> bool:
+        """Return whether the pool has the job that the whole snapshot has in row `whole`."""
+        row = self.row(whole)
+        return row < len(self.pool.jobs) and bool(self.pool.jobs[row] == whole)
+
+
+class IdlePool(PoolDecision):
+    """The decision on a pool in which no job can start. Its snapshot and its plan are made when they are first read."""
+
+    def __init__(self, pool: NodePool, seen: Callable[[], Snapshot], ranking: Callable[[], Ranking | None]) -> None:
+        """`seen`: returns the snapshot of the pool. `ranking`: returns the order of its jobs, which is known."""
+        object.__setattr__(self, "pool", pool)
+        self._seen, self._ranking = seen, ranking
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        return self._seen()
+
+    @cached_property
+    def plan(self) -> Plan:
+        ranking = self._ranking()
+        assert ranking, "an idle pool is ranked"
+        plan = idle_plan(self.snapshot, self.pool.config, self.pool.policy, ranking)
+        return numbered(plan, self.snapshot, self.pool)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolDecisions:
+    """The decisions on several pools, none of which shares a job with another one.
+
+    Attributes:
+        parts: One for each pool.
+        ranks: The orders of those of which these are known.
+        blocked: Rows of the jobs of idle pools that wait because no job overtakes the first waiting one.
+        quotas: What the jobs of the pools leave of Slurm's limits.
+    """
+
+    parts: tuple[PoolDecision, ...]
+    ranks: PoolRanks
+    blocked: Ints
+    quotas: tuple[Quota, ...]
+
+    @property
+    def busy(self) -> Iterator[PoolDecision]:
+        """The pools in which a job may start or be preempted."""
+        return (part for part in self.parts if not isinstance(part, IdlePool))
+
+    def order(self) -> tuple[Ints, Ints]:
+        """Return queue and rank of each job, shape (jobs,); 0 for a job of no pool. Ranks count through, pool by pool."""
+        queue, rank = self.ranks.queue.copy(), self.ranks.rank.copy()
+        for part, first, known in zip(self.parts, self.ranks.first.tolist(), self.ranks.ranked.tolist(), strict=False):
+            if not known:
+                queue[part.pool.jobs], rank[part.pool.jobs] = part.plan.queue, part.plan.rank + first
+        return queue, rank
+
+    def why(self) -> dict[int, Reason]:
+        """Return the reasons of all pools, by row of the whole snapshot."""
+        found = dict.fromkeys(self.blocked.tolist(), BLOCKED)
+        for part in self.busy:
+            found |= {int(part.pool.jobs[row]): reason for row, reason in part.plan.why.items()}
+        return found
+
+    def promoted(self, ids: Sequence[str]) -> Iterator[str]:
+        """Yield the ids of the promoted jobs, pool by pool. `ids`: of all jobs of the whole snapshot."""
+        for part, known in zip(self.parts, self.ranks.ranked.tolist(), strict=True):
+            if known:
+                rows = part.pool.jobs
+                yield from (ids[row] for row in rows[self.ranks.promoted[rows]].tolist())
+            else:
+                yield from part.plan.promoted
+
+
+def decide_each(
+    pooled: PooledJobs,
+    pools: Sequence[NodePool],
+    gpus_of: Callable[[], PooledGpus],
+    quotas: tuple[Quota, ...],
+    seen: Callable[[int, tuple[Quota, ...]], Snapshot],
+) -> PoolDecisions:
+    """Decide on each pool in turn.
+
+    O(jobs log jobs + allocations), and what `decide` takes for each pool in which a job may start.
+
+    Args:
+        pooled: The jobs of all pools, as these see them.
+        pools: The pools.
+        gpus_of: Returns their GPUs. Called where jobs wait.
+        quotas: Slurm's limits. What a pool leaves of them is left to the next one.
+        seen: Returns the snapshot that a pool sees, from its index and what is left of the limits.
+    """
+    ranks = PoolRanks(pooled)
+    found, parts = idle_pools(ranks, gpus_of, quotas), list[PoolDecision]()
+    for at, (pool, is_idle) in enumerate(zip(pools, found.idle.tolist(), strict=True)):
+        ranking = partial(ranks.of, at, pool.jobs)
+        if is_idle:
+            parts.append(IdlePool(pool, partial(seen, at, quotas), ranking))
+            continue
+        own = seen(at, quotas)
+        parts.append(PoolDecision(pool, own, numbered(decide(own, pool.config, pool.policy, ranking()), own, pool)))
+        quotas = tuple(quota_without(quota, parts[-1]) for quota in quotas)
+    return PoolDecisions(tuple(parts), ranks, found.blocked, quotas)
+
+
+def numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
+    """With words that name queues as `queues_before` counts them."""
+    standing = Standing(own, plan.queue, pool.policy, pool.config, pool.queues_before, pool.note)
+    return replace(plan, standing=standing)
+
+
+def quota_without(quota: Quota, part: PoolDecision) -> Quota:
+    """What the jobs that start in a pool, and those for which GPUs are reserved there, leave of the quota."""
+    taken = {start.job for start in (*part.plan.starts, *part.plan.reserved)}
+    rows = [whole for whole, job in zip(part.pool.jobs.tolist(), part.snapshot.jobs.id, strict=True) if job in taken]
+    return replace(quota, left=quota.left - sum(quota.amounts.get(row, 0.0) for row in rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedStanding:
+    """The standing of the jobs of several pools: of each job in the first pool that has it."""
+
+    parts: Sequence[PoolDecision]
+
+    def of(self, row: int) -> str:
+        """The text for one job; `row` of the whole snapshot."""
+        for part in self.parts:
+            if part.has(row):
+                assert part.plan.standing, "as `numbered` gives it"
+                return part.plan.standing.of(part.row(row))
+        raise IndexError(row)

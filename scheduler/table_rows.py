@@ -1,0 +1,27 @@
+"""Some rows of the tables of a snapshot."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tiresias.scheduler.model import Allocations, Ints, Jobs, Nodes
+from tiresias.scheduler.resources import Resources
+
+T = TypeVar("T", Jobs, Nodes, Allocations)
+
+
+def rows_of(table: T, rows: Ints) -> T:
+    """Return these rows of each column."""
+    return type(table)(*[_taken(getattr(table, name), rows) for name in table.__dataclass_fields__])
+
+
+def _taken(column: Any, rows: Ints) -> Any:
+    if column is None:
+        return None
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    if isinstance(column, tuple):
+        return tuple([column[row] for row in rows.tolist()]) if column else ()
+    return column.rows(rows) if isinstance(column, Resources) else column.of_nodes(rows)

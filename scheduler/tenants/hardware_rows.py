@@ -1,0 +1,61 @@
+"""The nodes of a snapshot, as virtual nodes refer to them: by name, and what each job holds there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
+from tiresias.scheduler.place.free_capacity import COUNTED
+from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
+
+
+class HardwareRows:
+    """The nodes of one snapshot.
+
+    Attributes:
+        nodes: The nodes.
+        available: GPUs, CPUs and MiB of each that are free or that removable jobs hold, shape (nodes, 3).
+        row: The row of each node by name.
+    """
+
+    def __init__(self, snapshot: Snapshot, removable: Bools) -> None:
+        """`removable`: the jobs without guarantee that release their GPUs or may be preempted, shape (jobs,)."""
+        self._snapshot, self._removable = snapshot, removable
+        self._allocations, self.nodes = snapshot.allocations, snapshot.nodes
+
+    @cached_property
+    def available(self) -> Floats:
+        return HardwareDemand(self._snapshot, self._removable).available()
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.nodes.name)}
+
+    @cached_property
+    def all_features(self) -> frozenset[str]:
+        """The features of all nodes together."""
+        return frozenset[str]().union(*set(self.nodes.features))
+
+    def held(self, job: Ints, node: Ints) -> Floats:
+        """Return CPUs and MiB of each of these pairs of a job and a node, by their rows, shape (pairs, 2); 0 where there are none.
+
+        O(pairs x log allocations), and for the first call O(allocations x log allocations).
+        """
+        keys, amount = self._held
+        key = job * len(self.nodes) + node
+        at = np.searchsorted(keys, key, side="right") - 1
+        is_held = (at >= 0) & (node >= 0)
+        is_held[is_held] = keys[at[is_held]] == key[is_held]
+        found = np.zeros((len(key), COUNTED - 1))
+        found[is_held] = amount[at[is_held]]
+        return found
+
+    @cached_property
+    def _held(self) -> tuple[Ints, Floats]:
+        """Job and node of each allocation as one number, sorted, and its CPUs and MiB."""
+        held = self._allocations
+        key = held.job * len(self.nodes) + held.node
+        order = np.argsort(key, kind="stable")
+        return key[order], held.resources.amount[order, 1:COUNTED]

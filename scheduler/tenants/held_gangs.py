@@ -1,0 +1,102 @@
+"""What a snapshot shows of the jobs that hold GPUs, in columns, so that two snapshots are compared by arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Ints, Snapshot
+from tiresias.scheduler.tenants.hardware_demand import is_reclaimable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldGangs:
+    """The jobs with GPUs.
+
+    Attributes:
+        rows: Their rows in the snapshot, rising.
+        ids: Their ids.
+        of_job: What is shown of each of them besides its allocations, shape (jobs with GPUs, columns).
+        first: Where the allocations of each begin in `shares`, then their number, shape (jobs with GPUs + 1,).
+        places: The row of each allocation in the snapshot, job by job, in the order of the snapshot.
+        shares: What is shown of each of them, shape (allocations with GPUs, columns).
+    """
+
+    rows: Ints
+    ids: list[str]
+    of_job: Ints
+    first: Ints
+    places: Ints
+    shares: Ints
+
+    def allocations(self, at: int) -> Ints:
+        """Return the rows of the allocations of one of the jobs in the snapshot."""
+        return self.places[self.first[at] : self.first[at + 1]]
+
+    def changed(self, before: HeldGangs) -> Bools:
+        """Return which of the jobs are shown otherwise than before, or were not. O(jobs + allocations)."""
+        at, count, count_before = self._places_in(before), np.diff(self.first), np.diff(before.first)
+        same = at >= 0
+        known = np.flatnonzero(same)
+        there = at[known]
+        same[known] = (self.of_job[known] == before.of_job[there]).all(axis=1) & (count[known] == count_before[there])
+        known = np.flatnonzero(same)
+        here, there = _ranges(self.first[known], count[known]), _ranges(before.first[at[known]], count[known])
+        differs = (self.shares[here] != before.shares[there]).any(axis=1)
+        same[np.repeat(known, count[known])[differs]] = False
+        return ~same
+
+    def _places_in(self, other: HeldGangs) -> Ints:
+        if self.ids == other.ids:
+            return np.arange(len(self.ids))
+        place = {name: at for at, name in enumerate(other.ids)}
+        return np.fromiter((place.get(name, -1) for name in self.ids), np.int64, len(self.ids))
+
+
+_NOTHING = np.empty(0, np.int64)
+NO_GANGS = HeldGangs(
+    _NOTHING, [], np.empty((0, 4), np.int64), np.zeros(1, np.int64), _NOTHING, np.empty((0, 3), np.int64)
+)
+
+
+class HeldGangsReader:
+    """Reads the columns of one snapshot after the other. Texts have the same numbers in all of them."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {"": 0}
+
+    def read(self, snapshot: Snapshot, clusters: Sequence[str], cluster_of: Ints) -> HeldGangs:
+        """Return the jobs that hold GPUs.
+
+        Args:
+            snapshot: Jobs, nodes and allocations.
+            clusters: Names of the virtual clusters.
+            cluster_of: Index of each job's virtual cluster there, shape (jobs,).
+        """
+        jobs, held = snapshot.jobs, snapshot.allocations
+        gpus = held.resources["gpus"]
+        places = np.flatnonzero(gpus >= 1)
+        places = places[np.argsort(held.job[places], kind="stable")]
+        rows, first = np.unique(held.job[places], return_index=True)
+        cells = self._numbers(held.owned_cell) if held.owned_cell else np.zeros(len(gpus), np.int64)
+        cluster = self._numbers(clusters)[cluster_of[rows]] if len(clusters) else np.zeros(len(rows), np.int64)
+        return HeldGangs(
+            rows,
+            [jobs.id[row] for row in rows.tolist()],
+            np.stack((cluster, jobs.state[rows], jobs.movable[rows], is_reclaimable(jobs)[rows]), axis=1),
+            np.append(first, len(places)),
+            places,
+            np.stack((held.node[places], np.rint(gpus[places]).astype(np.int64), cells[places]), axis=1),
+        )
+
+    def _numbers(self, texts: Iterable[str]) -> Ints:
+        number = self._number
+        return np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
+
+
+def _ranges(first: Ints, count: Ints) -> Ints:
+    """Return the numbers from each first one, so many of each, one range after the other."""
+    ends = np.cumsum(count)
+    return np.repeat(first - ends + count, count) + np.arange(int(ends[-1]) if len(ends) else 0)

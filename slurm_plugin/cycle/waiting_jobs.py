@@ -1,0 +1,36 @@
+"""The comments of the waiting jobs of one cycle, from the decisions of all pools and virtual clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiresias.scheduler.model import Plan
+from tiresias.scheduler.pools import PoolDecision
+from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
+from tiresias.slurm_plugin.comments.start_times import starts_of
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, waiting_comments
+from tiresias.slurm_plugin.cycle.cycle_context import Decided
+
+
+def comments_of(slurm: SlurmSnapshot, decided: Decided) -> Iterator[WaitingComment]:
+    """Yield the comments of each part; a job of several parts has that of the first, of its virtual cluster."""
+    jobs = {job.id: job for job in decided.managed}
+    for part in decided.parts:
+        plan = _plan_of(decided, part)
+        own = [job for name in part.snapshot.jobs.id if (job := jobs.pop(name, None)) is not None]
+        starts = starts_of(slurm, part.snapshot, plan, part.pool.config)
+        yield from waiting_comments(part.snapshot, plan, own, starts, _cluster_of(part))
+
+
+def _plan_of(decided: Decided, part: PoolDecision) -> Plan:
+    """Return what is decided on the jobs of a part by all parts together."""
+    rows, whole = part.pool.jobs, decided.plan
+    why = {at: whole.why[row] for at, row in enumerate(rows.tolist()) if row in whole.why}
+    return replace(part.plan, effect=whole.effect[rows], reserved=whole.reserved, why=why)
+
+
+def _cluster_of(part: PoolDecision) -> str:
+    """Return the virtual cluster whose jobs a part decides on, in cells in place of nodes; "": it has nodes."""
+    clusters = part.snapshot.jobs.virtual_cluster
+    return clusters[0] if clusters and not len(part.pool.nodes) else ""

@@ -1,0 +1,55 @@
+"""All findings on virtual clusters, from Slurm's nodes, topology and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import Nodes
+from tiresias.slurm_plugin.backends.interface import Backend, SlurmNode, SlurmUnavailable
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
+from tiresias.slurm_plugin.cluster import topology
+from tiresias.slurm_plugin.cluster.finding import Finding, Level
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.doctor import virtual_cluster_checks as checks
+from tiresias.slurm_plugin.doctor.virtual_cluster_checks import MappedCluster
+from tiresias.slurm_plugin.doctor.virtual_cluster_limits import limits, owned_gpus
+from tiresias.slurm_plugin.observation.allocations import scheduler_nodes
+
+
+def read(clusters: Sequence[MappedCluster], config: Config, backend: Backend) -> Iterator[Finding]:
+    """Read nodes, topology and rules, and check the virtual clusters; without any of these nothing is read."""
+    if not clusters:
+        return
+    try:
+        nodes, switches, rules = backend.snapshot().nodes, topology.from_slurm(backend.topology()), backend.rules()
+    except SlurmUnavailable as error:
+        yield Finding(Level.RISK, "virtual clusters", f"not checked: {error}", "repeat the command once Slurm answers")
+        return
+    yield from findings(clusters, nodes, switches, rules, config)
+
+
+def findings(
+    clusters: Sequence[MappedCluster],
+    nodes: Sequence[SlurmNode],
+    switches: Sequence[topology.Level],
+    rules: SlurmRules,
+    config: Config,
+) -> Iterator[Finding]:
+    """Yield the findings. `switches`: Slurm's topology; () where it has none, so that features of nodes are used."""
+    managed = config.partitions
+    there = [node for node in nodes if set(node.partitions) & set(managed)]
+    state, found = checks.cells(clusters, _model(there, switches, config))
+    yield from found
+    yield from checks.reach(clusters, rules, managed)
+    yield from checks.nodes_without_cells(nodes, managed)
+    yield from checks.nodes_of_partitions(clusters, nodes, managed)
+    if state is not None:
+        yield from limits(clusters, owned_gpus(state), rules)
+
+
+def _model(nodes: Sequence[SlurmNode], switches: Sequence[topology.Level], config: Config) -> Nodes:
+    """Return the nodes as decisions have them, idle."""
+    near = switches or topology.from_features(nodes, config.placement.levels)
+    return scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, near))

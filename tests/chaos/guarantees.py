@@ -1,0 +1,194 @@
+"""What virtual clusters (VCs) promise, judged in retrospect.
+
+late        jobs that their VC gave cells to, and that did not run within BOUND seconds after the deadline of a preemption. From
+            the first decision (a preemption for it, or its start) to Slurm's StartTime, without the time in which a daemon or one
+            of its nodes was down.
+kept_out    jobs that waited longer than that although their VC had whole nodes for all of its waiting and running jobs: judged by
+            Slurm's queue alone, whatever the controller decided
+elsewhere   runs on other nodes than those that their cells were bound to
+overbooked  nodes with guaranteed jobs of two VCs, and VCs with guaranteed jobs on more nodes than they own, or in two racks
+            instead of their one: in two samples one after the other
+crossed     guaranteed runs that were preempted for a job of another VC, while their own one had whole nodes for all of its jobs,
+            so that no job of its own took the cells. Bad nodes may: more of them than the VCs leave unowned take cells from a VC
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.chaos.tenants import OWNED, Tenant, whole_nodes
+from tests.chaos.windows import Window, Windows
+
+BOUND = 5.0  # seconds: Slurm's start
+SEEN_S = 2.0  # seconds: a sample, and the next poll of the controller
+GAP = 4.0  # seconds without a sample after which nothing is known
+ROUNDED_S = 1.0  # Slurm's StartTime is a whole second
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A run in cells. decided: when the job was first given cells for it. nodes: those of the cells."""
+
+    job: str
+    decided: float
+    start: float
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A sample of the queue. waiting, running: names. guaranteed: nodes by name of the jobs that hold cells."""
+
+    time: float
+    waiting: frozenset[str]
+    running: frozenset[str]
+    guaranteed: Mapping[str, tuple[str, ...]]
+
+
+def grants(journal: sqlite3.Connection) -> list[Grant]:
+    """Return the runs in cells. A decision counts from the end of the job's previous run on, for a minute."""
+    rows = journal.execute(
+        """select start.id, run.start, start.cells, min(start.began, coalesce((
+          select min(one.began) from intent as one where one.cells != '' and one.began between run.start - 60 and run.start
+            and one.began >= coalesce((select max(end) from run as old where old.key = run.key and old.restart < run.restart), 0)
+            and (one.kind = 'preempt' and one.beneficiary = start.id or one.kind = 'start' and one.key = start.key)
+        ), start.began)) from intent as start join run on run.key = start.key and run.restart = start.restart
+        where start.kind = 'start' and start.cells != '' and start.outcome like 'running%' and run.start > 0"""
+    )
+    return [Grant(job, decided, start, nodes_of(cells)) for job, start, cells, decided in rows]
+
+
+def cells_of_starts(journal: sqlite3.Connection, runs: Iterable[tuple[str, float]]) -> list[str]:
+    """Return the cells of the start that led to each run of Slurm's log. runs: id and StartTime."""
+    last = """select cells from intent where kind = 'start' and id = ? and began between ? - 60 and ? order by began desc limit 1"""
+    found = (journal.execute(last, (job, start, start + ROUNDED_S)).fetchone() for job, start in runs)
+    return [row[0] if row else "" for row in found]
+
+
+def nodes_of(cells: str) -> frozenset[str]:
+    """Return the nodes of "gpu01=node,gpu02=node"."""
+    return frozenset(entry.partition("=")[0] for entry in cells.split(",") if entry)
+
+
+def late(
+    found: Iterable[Grant], deadline: float, outages: Windows, name: Callable[[str, float], str]
+) -> tuple[list[str], list[float]]:
+    """Return also the waits in descending order, seconds, without the outages. outages: of all, a node or a job, by name."""
+    broken, waits = [], []
+    for one in found:
+        job = name(one.job, one.start)
+        seconds = one.start - one.decided - _covered(outages, one.decided, one.start, {job, *one.nodes})
+        waits.append(max(0.0, seconds))
+        if seconds > deadline + BOUND + ROUNDED_S:
+            broken.append(f"{job} ({one.job}) ran {seconds:.1f} s after it was given cells: {one}")
+    return broken, sorted(waits, reverse=True)
+
+
+def _covered(windows: Windows, first: float, last: float, about: set[str]) -> float:
+    """Return the seconds of first..last that windows about everything, or about one of `about`, cover."""
+    parts = sorted(
+        (max(one.first, first), min(one.last, last)) for one in windows.found if one.of == "" or one.of in about
+    )
+    seconds, reached = 0.0, first
+    for begin, end in parts:
+        seconds += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return seconds
+
+
+def kept_out(
+    samples: Sequence[Shown],
+    tenant_of: Mapping[str, str],
+    gpus: Mapping[str, int],
+    deadline: float,
+    windows: Windows,
+    tenants: Mapping[str, Tenant] = OWNED,
+) -> tuple[list[str], int]:
+    """tenant_of, gpus: of the jobs that are judged or counted, by name. Returns also how many jobs were judged."""
+    since, last, judged, broken = dict[str, float](), 0.0, set[str](), dict[str, str]()
+    for sample in samples:
+        own = {name: _jobs_of(sample, name, tenant_of) for name in tenants}
+        full = (own[name] for name, tenant in tenants.items() if _has_nodes_for(own[name], gpus, tenant))
+        within = (job for jobs in full for job in jobs if job in sample.waiting)
+        entitled = {job for job in within if not windows.touch(sample.time - 1, sample.time, (job,))}
+        before, last = (since if sample.time - last <= GAP else {}), sample.time
+        since = {job: before.get(job, sample.time) for job in entitled}
+        judged |= entitled
+        for job, begin in since.items():
+            if sample.time - begin > deadline + BOUND + SEEN_S:
+                broken[job] = f"{job} of {tenant_of[job]} waited {sample.time - begin:.0f} s for cells that were free"
+    return list(broken.values()), len(judged)
+
+
+def _jobs_of(sample: Shown, name: str, tenant_of: Mapping[str, str]) -> list[str]:
+    return [job for job in sample.waiting | sample.running if tenant_of.get(job) == name]
+
+
+def _has_nodes_for(jobs: Iterable[str], gpus: Mapping[str, int], tenant: Tenant) -> bool:
+    return sum(whole_nodes(gpus[job]) for job in jobs) <= tenant.nodes
+
+
+def elsewhere(runs: Iterable[tuple[str, frozenset[str], frozenset[str]]]) -> list[str]:
+    """runs: name, nodes of the cells, nodes in Slurm's log."""
+    return [f"{job}: cells on {sorted(cells)}, ran on {sorted(nodes)}" for job, cells, nodes in runs if cells != nodes]
+
+
+def overbooked(
+    samples: Sequence[Shown], tenant_of: Mapping[str, str], rack: Callable[[str], int], tenants: Mapping[str, Tenant] = OWNED
+) -> list[str]:  # fmt: skip
+    broken, before = dict[str, str](), set[str]()
+    for sample in samples:
+        now = set(_double(sample, tenant_of)) | set(_excess(sample, tenant_of, rack, tenants))
+        for what in now & before:
+            broken.setdefault(what, f"{what} at {sample.time:.0f}: {dict(sample.guaranteed)}")
+        before = now
+    return list(broken.values())
+
+
+def _double(sample: Shown, tenant_of: Mapping[str, str]) -> Iterable[str]:
+    owner: dict[str, str] = {}
+    for job, nodes in sample.guaranteed.items():
+        for node in nodes:
+            if owner.setdefault(node, tenant_of.get(job, "")) != tenant_of.get(job, ""):
+                yield f"{node} has cells of {owner[node]} and {tenant_of.get(job, '')}"
+
+
+def _excess(
+    sample: Shown, tenant_of: Mapping[str, str], rack: Callable[[str], int], tenants: Mapping[str, Tenant]
+) -> Iterable[str]:
+    for name, tenant in tenants.items():
+        nodes = {node for job, each in sample.guaranteed.items() if tenant_of.get(job) == name for node in each}
+        if len(nodes) > tenant.nodes or (tenant.in_one_rack and len({rack(node) for node in nodes}) > 1):
+            yield f"{name} has cells on {sorted(nodes)}"
+
+
+def crossed(
+    victims: Iterable[tuple[str, str, float]],
+    samples: Sequence[Shown],
+    tenant_of: Mapping[str, str],
+    gpus: Mapping[str, int],
+    tenants: Mapping[str, Tenant] = OWNED,
+) -> list[str]:
+    """victims: guaranteed runs that were preempted, the jobs that they were preempted for, and when."""
+    times, broken = [sample.time for sample in samples], []
+    for victim, other, moment in victims:
+        name, place = tenant_of.get(victim, ""), bisect_right(times, moment)
+        around = samples[max(0, place - 1) : place + 1]
+        within = all(
+            _has_nodes_for(_jobs_of(sample, name, tenant_of), gpus, tenants[name]) for sample in around if name
+        )
+        if name and around and within and tenant_of.get(other, "") not in (name, ""):
+            broken.append(f"{victim} of {name} was preempted for {other} of {tenant_of[other]}")
+    return broken
+
+
+def outages_of(
+    blind: Iterable[tuple[float, float]], bad_nodes: Iterable[tuple[str, float, float]], changes: Windows
+) -> Windows:
+    """Return the times in which daemons were down, those of bad nodes, and those of changes of a job by its owner."""
+    own = [one for one in changes.found if one.of]
+    nodes = [Window(first, last, node) for node, first, last in bad_nodes]
+    return Windows([*(Window(first, last) for first, last in blind), *nodes, *own])

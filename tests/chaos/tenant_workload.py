@@ -1,0 +1,44 @@
+"""The jobs of the campaign with virtual clusters: in each round another tenant submits most of them, more than its cells hold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from tests.chaos.scene import USERS, Job, Scene
+from tests.chaos.tenants import OUTSIDE, OWNED, whole_nodes
+from tests.chaos.workload import ROUND
+
+ARRIVAL_S = 2.5  # seconds between jobs
+BUSY_SHARE = 0.6  # of the jobs of a round are of the tenant whose turn it is
+OUTSIDE_SHARE = 0.05
+FIXED_SHARE = 0.06  # of jobs that cannot save, so that they run in the cells of their tenant only
+MEAN_S, SHORTEST_S, LONGEST_S = 25.0, 4.0, 60.0  # of training
+SIZES = (1, 1, 2, 2, 4, 4, 8, 8, 16)
+
+
+def tenant_jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
+    """The arrivals of a round."""
+    moment, place = 0.0, 0
+    while (moment := moment + dice.expovariate(1 / ARRIVAL_S)) < ROUND:
+        place += 1
+        yield _job(scene, dice, f"chaos-{number}-{place}", _tenant(dice, number), start + moment)
+
+
+def _tenant(dice: random.Random, number: int) -> str:
+    names, chance = sorted(OWNED), dice.random()
+    if chance < OUTSIDE_SHARE:
+        return OUTSIDE
+    return names[number % len(names)] if chance < OUTSIDE_SHARE + BUSY_SHARE else dice.choice(names)
+
+
+def _job(scene: Scene, dice: random.Random, name: str, tenant: str, at: float) -> Job:
+    """A training on as few nodes as hold its GPUs, or a job that cannot save."""
+    user, gpus = dice.choice(USERS), dice.choice(SIZES)
+    seconds = round(min(max(dice.expovariate(1 / MEAN_S), SHORTEST_S), LONGEST_S), 1)
+    own = [f"--account={tenant}", f"--nodes={whole_nodes(gpus)}"]
+    if tenant != OUTSIDE and dice.random() < FIXED_SHARE:
+        command = ["sbatch", *scene.options(name, gpus), *own, "--wrap", f"sleep {seconds}"]
+        return Job(name, user, command, at, trains=False, tenant=tenant, gpus=gpus)
+    command = scene.trainer(name, gpus, seconds, *own)
+    return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus)

@@ -1,0 +1,31 @@
+"""The campaign with virtual clusters at a small scale: it runs, finds nothing broken, and judges something."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+
+TIMEOUT_S = 900.0
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.timeout(TIMEOUT_S + 60)
+def test_twelve_jobs_of_three_virtual_clusters(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    command = [sys.executable, "-m", "tests.chaos.virtual_clusters", "--jobs", "12", "--seed", "5", "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, "\n".join([*done.stdout.splitlines()[-40:], done.stderr])
+    found = json.loads(file.read_text())
+    assert found["jobs"] == 12
+    assert found["broken"] == []
+    assert {"late", "kept_out", "elsewhere", "overbooked", "crossed", "redone"} <= found["invariants"].keys()
+    assert found["runs_in_cells"] > 0
+    assert found["guaranteed_starts"] > 0

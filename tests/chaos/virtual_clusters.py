@@ -1,0 +1,173 @@
+"""The campaign with virtual clusters (VCs): a real Slurm of 12 nodes x 8 GPUs in racks, three VCs with two users each, and faults.
+
+    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--json FILE] [--keep]
+
+Each VC is an account of Slurm. Nodes fail and are drained, the controller and slurmctld are killed with SIGKILL, also at steps of
+starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. Exit code 1 when anything is broken.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.virtual_clusters", *sys.argv[1:]])
+
+import argparse
+import random
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tests.chaos import guarantees
+from tests.chaos.checks import Check
+from tests.chaos.guarantees import Shown
+from tests.chaos.idle import MANAGED
+from tests.chaos.run import CONFIG, GATE, ChaosRun, add_options, carry_out
+from tests.chaos.samples import Sample
+from tests.chaos.scene import Job, Scene
+from tests.chaos.tenant_scene import TenantScene, TenantTroubles
+from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
+from tests.chaos.tenants import OUTSIDE, OWNED
+from tiresias.sandbox.replay import latency
+from tiresias.slurm_plugin.backends import parse
+from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
+from tiresias.slurm_plugin.state.journal_history import History
+
+EVERY_S = 10.0  # between troubles that come by themselves, on average
+RECOVERY_S = 10.0  # after an outage, in which nodes are bad that have not registered yet
+# A job that has been preempted max_preemptions times keeps its GPUs, which the cells of a tenant may need.
+POLICY = {"admission": "virtual_clusters", "max_preemptions": 1000}
+RUNS = "select job.id, run.start, run.cells from run join job using (key) where run.cells != ''"
+VICTIMS = """select victim.id, victim.beneficiary, victim.began, run.cells from intent as victim
+join run on run.key = victim.key and run.restart = victim.restart where victim.kind = 'preempt' and victim.outcome like 'parked%'"""
+
+
+class TenantCampaign(ChaosRun):
+    scene_of = TenantScene
+    troubles_of = TenantTroubles
+    config: Mapping[str, dict[str, Any]] = {**CONFIG, "policy": {**CONFIG["policy"], **POLICY}}
+    backlog = 60
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._left = args.jobs
+        super().__init__(args, f"vcs-{os.getpid()}", {"gate": GATE})
+
+    def trouble(self) -> None:
+        """Jobs arrive and things go wrong, until all jobs are submitted or --minutes are over."""
+        start, planned = time.time(), self.planned_troubles(self._left * ARRIVAL_S, EVERY_S)
+        while time.time() < start + self._seconds and (self._left or not self.scene.all_submitted()):
+            self.trouble_once(planned, time.time() - start, self._jobs)
+
+    def _jobs(self, scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
+        for job in islice(tenant_jobs(scene, dice, number, start), self._left):
+            self._left -= 1
+            yield job
+
+    def check_more(self, check: Check) -> None:
+        """Add the promises of the VCs to the invariants, and how many cases were judged."""
+        tenant_of = {job.name: job.tenant for job in self.scene.jobs.values() if job.tenant in OWNED}
+        samples = [_shown(sample) for sample in self.sampler.samples if sample.is_complete]
+        with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
+            self._check_grants(check, db)
+            self._check_runs(check, db)
+            self._check_victims(check, db, samples, tenant_of)
+        gpus = self._gpus()
+        deadline = self.config["preemption"]["deadline"]
+        broken, judged = guarantees.kept_out(samples, tenant_of, gpus, deadline, check.windows)
+        assert isinstance(self.scene, TenantScene)
+        check.evidence["kept_out"] = [one for one in broken if one.partition(" ")[0] not in self._special()]
+        check.evidence["overbooked"] = guarantees.overbooked(samples, tenant_of, self.scene.rack)
+        check.judged |= {"entitled_jobs": judged, "holders_seen": sum(len(one.guaranteed) for one in samples)}
+        check.judged |= _starts(History.of(check.journal))
+
+    def _special(self) -> set[str]:
+        """Jobs that the campaign or their owners ended."""
+        return {job.name for job in self.scene.jobs.values() if job.fate}
+
+    def _check_grants(self, check: Check, db: sqlite3.Connection) -> None:
+        troubles = self.troubles
+        outages = guarantees.outages_of(troubles.blind, troubles.bad_nodes, troubles.changes)
+        found, deadline = guarantees.grants(db), self.config["preemption"]["deadline"]
+        broken, waits = guarantees.late(found, deadline, outages, self.sampler.name)
+        check.evidence["late"] = broken
+        check.judged |= {"guaranteed_starts": len(waits), **_quantiles("guaranteed_wait", waits)}
+
+    def _check_runs(self, check: Check, db: sqlite3.Connection) -> None:
+        """Compare the nodes of the cells with those in Slurm's log: of the start, else those that the run was given later. A
+        slurmctld that was killed may have forgotten the pin of a start; the run then has no cells in the journal."""
+        later = {(job, round(start)): cells for job, start, cells in db.execute(RUNS)}
+        started = guarantees.cells_of_starts(db, [(run.id, run.start) for run in check.logged])
+        cells = [own or later.get((run.id, run.start), "") for run, own in zip(check.logged, started, strict=True)]
+        pairs = [(run, guarantees.nodes_of(own)) for run, own in zip(check.logged, cells, strict=True) if own]
+        unpinned = [run for run, _ in pairs if later.get((run.id, run.start)) is None and run.name in check.shaken]
+        found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs if run not in unpinned]
+        check.evidence["elsewhere"] = guarantees.elsewhere(found)
+        check.judged |= {"runs_in_cells": len(found), "unpinned": len(unpinned)}
+
+    def _gpus(self) -> dict[str, int]:
+        return {job.name: job.gpus for job in self.scene.jobs.values()}
+
+    def _check_victims(
+        self, check: Check, db: sqlite3.Connection, samples: Sequence[Shown], tenant_of: dict[str, str]
+    ) -> None:
+        rows, name = db.execute(VICTIMS).fetchall(), self.sampler.name
+        guaranteed = [
+            (name(job, began), name(other, began), began) for job, other, began, cells in rows if cells and other
+        ]
+        calm = [each for each in guaranteed if not check.windows.touch(each[2] - RECOVERY_S, each[2])]
+        check.evidence["crossed"] = guarantees.crossed(calm, samples, tenant_of, self._gpus())
+        check.judged["guaranteed_preempted"] = len(guaranteed)
+        check.judged["opportunistic_preempted"] = sum(not cells for *_, cells in rows)
+        check.judged["steps_redone_by_them"] = sum(
+            self._redone(job, began) for job, _, began, cells in rows if not cells
+        )
+
+    def _redone(self, job: str, began: float) -> int:
+        """Steps that the run after a preemption did again."""
+        result = next((one for one in self.scene.results() if one.id == self.sampler.name(job, began)), None)
+        return next((run.redone for run in result.runs if run.start > began), 0) if result else 0
+
+
+def _shown(sample: Sample) -> Shown:
+    """Jobs that wait for a reason that the controller cannot end, such as a hold by Slurm, are left out."""
+    pending = {one.name for one in sample.waiting}
+    waiting = frozenset(one.name for one in sample.waiting if one.reason in MANAGED)
+    guaranteed = {
+        sample.names[job]: parse.hosts(sample.nodes[job])
+        for job in sample.guaranteed
+        if job in sample.nodes and job in sample.names
+    }
+    return Shown(sample.time, waiting, frozenset(sample.names.values()) - pending, guaranteed)
+
+
+def _starts(history: History) -> dict[str, float]:
+    """Seconds from the decision to start a job to the state RUNNING: the controller's calls and Slurm's own start."""
+    spans = latency.spans(history.decisions(limit=KEPT_DECISIONS)[::-1], "start")
+    return _quantiles("start", spans)
+
+
+def _quantiles(name: str, seconds: Sequence[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    median, p95, largest = (round(float(value), 2) for value in np.percentile(seconds, [50, 95, 100]))
+    return {f"{name}_median": median, f"{name}_p95": p95, f"{name}_largest": largest}
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=200, help="(default: %(default)s)")
+    add_options(parser, minutes=60.0)
+    args = parser.parse_args(None if argv is None else list(argv))
+    print(f"virtual clusters: seed {args.seed}, {args.jobs} jobs of {', '.join(OWNED)} and {OUTSIDE}", flush=True)
+    return carry_out(TenantCampaign(args), args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

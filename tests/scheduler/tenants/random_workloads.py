@@ -1,0 +1,226 @@
+"""Random clusters, virtual clusters and workloads with node failures and restarts, for the property tests and for long campaigns.
+
+    python -m tests.scheduler.tenants.random_workloads --decisions 100000 --seed 1
+
+prints what it ran, and fails at the first broken property with the seed of the workload.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Sequence, Set
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tests.scheduler.conftest import Builder
+from tests.scheduler.tenants.cluster_replay import ClusterReplay, ReplayedJob
+from tests.scheduler.tenants.shared_cluster import CONFIG, tenants_of
+from tiresias.scheduler.model import Plan, Request, Snapshot
+from tiresias.scheduler.reason_codes import ReasonCode
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.scheduler.tenants.private_clusters import PrivateClusters
+from tiresias.scheduler.tenants.tenant_decision import preempted_for
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
+
+POLICIES = ("fifo", "las", "best_effort", "sf")
+
+
+@dataclass
+class RandomWorkload:
+    """A cluster, virtual clusters and jobs that follow from a seed.
+
+    Attributes:
+        leaves: The leaf switch of each node.
+        gpus: GPUs of each node.
+        declared: The virtual clusters.
+        owned: Their GPUs.
+        jobs: The jobs.
+        down: Failures of nodes, as of `ClusterReplay`.
+    """
+
+    seed: int
+    faults: bool = True
+    whole_nodes: bool = False
+    leaves: list[int] = field(default_factory=list)
+    down: list[tuple[float, float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = rng = random.Random(self.seed)
+        racks, self.size = rng.randint(1, 4), rng.choice((1, 2, 2, 3))
+        self.leaves = [rack for rack in range(racks) for _ in range(self.size)]
+        self.gpus = rng.choice((2, 4, 8))
+        self.declared = self._declared(racks)
+        self.owned = {tenant.name: self._owned(tenant) for tenant in self.declared}
+        self.jobs = [self._job(at) for at in range(rng.randint(3, 18))]
+        if self.faults:
+            self.down = [self._failure() for _ in range(rng.randint(1, 3))]
+
+    def _declared(self, racks: int) -> tuple[DeclaredTenant, ...]:
+        rng, free, found = self.rng, racks, list[DeclaredTenant]()
+        whole = {f"vc{at}": rng.randint(0, 1) for at in range(rng.randint(1, 3))}
+        whole = {name: count if (free := free - count) >= 0 else 0 for name, count in whole.items()}
+        nodes = (racks - sum(whole.values())) * self.size
+        for name, count in whole.items():
+            single = rng.randint(0 if count else 1, max(nodes, 1))
+            single, nodes = min(single, nodes), nodes - min(single, nodes)
+            cells = [DeclaredCells("leaf", count)] * bool(count) + [DeclaredCells("node", single)] * bool(single)
+            if cells:
+                found.append(DeclaredTenant(name, tuple(cells), rng.random() < 0.8))
+        return tuple(found)
+
+    def _owned(self, tenant: DeclaredTenant) -> int:
+        return sum(cells.count * (self.size if cells.level == "leaf" else 1) for cells in tenant.cells) * self.gpus
+
+    def _job(self, at: int) -> ReplayedJob:
+        rng = self.rng
+        name = rng.choice([*self.owned, *self.owned, *([] if self.whole_nodes else [OUTSIDE])])
+        most = self.owned.get(name, min(self.gpus * 2, len(self.leaves) * self.gpus))
+        unit = self.gpus if self.whole_nodes else 1
+        gpus = unit * rng.randint(1, max(1, min(most, rng.choice((self.gpus, most))) // unit))
+        packed = not self.whole_nodes and rng.random() < 0.5
+        request = Request(max_nodes=-(-gpus // self.gpus)) if packed else Request()
+        return ReplayedJob(
+            f"{at:02}", name, gpus, rng.randint(0, 40) + at / 100, float(rng.randint(1, 25)), request=request
+        )
+
+    def _failure(self) -> tuple[float, float, int]:
+        begin = float(self.rng.randint(0, 40))
+        return begin, begin + self.rng.randint(1, 30), self.rng.randrange(len(self.leaves))
+
+    def tenants(self, policy: str) -> list[TenantPolicy]:
+        """Return all tenants with a policy."""
+        return tenants_of(dict.fromkeys((*self.owned, OUTSIDE), replace(CONFIG, name=policy)))
+
+
+class Checks:
+    """What holds of each decision.
+
+    Attributes:
+        counts: Numbers of decisions and of what they do.
+    """
+
+    def __init__(self, work: RandomWorkload, policy: str) -> None:
+        self._work, self._tenants = work, work.tenants(policy)
+        self.counts = Counter[str]()
+
+    def __call__(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Check one decision."""
+        healthy = bool(snapshot.nodes.usable.all())
+        self.counts.update(
+            decisions=1,
+            healthy=healthy,
+            starts=len(plan.starts),
+            preemptions=len(plan.preemptions),
+            rebindings=len(plan.rebindings),
+        )
+        where = (self._work.seed, snapshot.time)
+        self._check_gpus(snapshot, plan)
+        for row in np.flatnonzero(~snapshot.nodes.usable).tolist():
+            assert all(snapshot.nodes.name[row] != node for start in plan.starts for node, _ in start.nodes), where
+        if healthy:
+            assert all(reason.code != ReasonCode.UNBOUND for reason in plan.why.values()), where
+        fresh, parts = VirtualClusterRule(self._work.declared).decide(snapshot, self._tenants)
+        demoted = {job for part in parts[:-1] for job in preempted_for(part)}
+        self._check_victims(snapshot, plan, holds_cells(snapshot) - demoted)
+        self._check_restart(snapshot, plan, fresh, healthy)
+
+    def _check_gpus(self, snapshot: Snapshot, plan: Plan) -> None:
+        """No GPU is used twice, and no virtual cluster holds more than it owns."""
+        free = dict(zip(snapshot.nodes.name, snapshot.nodes.free["gpus"].tolist(), strict=True))
+        held, cluster = Counter[str](), dict(zip(snapshot.jobs.id, snapshot.jobs.virtual_cluster or (), strict=True))
+        for start in plan.starts:
+            for node, gpus in start.nodes:
+                free[node] -= gpus
+                held[cluster[start.job]] += gpus if start.owned_cells else 0
+        assert min(free.values()) >= 0, self._work.seed
+        keeps = keeps_cells(snapshot, plan)
+        for job, gpus in zip(
+            snapshot.allocations.job.tolist(), snapshot.allocations.resources["gpus"].tolist(), strict=True
+        ):
+            held[cluster[snapshot.jobs.id[job]]] += gpus if snapshot.jobs.id[job] in keeps else 0
+        assert all(held[name] <= self._work.owned.get(name, 0) for name in held), (self._work.seed, held)
+
+    def _check_victims(self, snapshot: Snapshot, plan: Plan, guaranteed: Set[str]) -> None:
+        """A job that holds cells, and keeps its place in its virtual cluster, is not preempted while it has hardware."""
+        lost = {each.job for each in plan.preemptions} & guaranteed
+        assert not lost, (self._work.seed, snapshot.time, lost)
+
+    def _check_restart(self, snapshot: Snapshot, plan: Plan, fresh: Plan, healthy: bool) -> None:
+        """A rule that begins with this snapshot decides the same; with a bad node no running job loses cells by it."""
+        same = decided(plan) == decided(fresh)
+        self.counts.update(differs=not same)
+        assert same or not healthy, (self._work.seed, snapshot.time)
+        lost = keeps_cells(snapshot, plan) - keeps_cells(snapshot, fresh)
+        assert not lost, (self._work.seed, snapshot.time, lost)
+
+
+def decided(plan: Plan) -> tuple[object, ...]:
+    """Return what a plan does. How many GPUs of each of its nodes a job uses depends on the names of equal virtual nodes."""
+    starts = {start.job: sorted(node for node, _ in start.nodes) for start in (*plan.starts, *plan.reserved)}
+    return plan.effect.tolist(), starts, plan.preemptions, plan.rebindings
+
+
+def holds_cells(snapshot: Snapshot) -> set[str]:
+    """Return the jobs that hold cells in a snapshot."""
+    held = snapshot.allocations
+    return {snapshot.jobs.id[job] for job, cell in zip(held.job.tolist(), held.owned_cell or (), strict=True) if cell}
+
+
+def keeps_cells(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Return the jobs that hold cells once a plan is carried out, without those that it starts."""
+    changed = {each.job: bool(each.owned_cells) for each in plan.rebindings}
+    found = (holds_cells(snapshot) | {job for job, owned in changed.items() if owned}) - {
+        job for job, owned in changed.items() if not owned
+    }
+    return found - {each.job for each in plan.preemptions}
+
+
+def replay(work: RandomWorkload, policy: str) -> Counter[str]:
+    """Replay a workload under the rule, and check each decision. Returns what was counted."""
+    checks = Checks(work, policy)
+    run = ClusterReplay(
+        Builder(),
+        VirtualClusterRule(work.declared),
+        work.tenants(policy),
+        deepcopy(work.jobs),
+        checks,
+        work.down,
+        work.leaves,
+        work.gpus,
+    )
+    run.run()
+    return checks.counts
+
+
+def not_later_than_private(work: RandomWorkload) -> None:
+    """Jobs of whole nodes in the order of submission start and end no later than in private clusters, on healthy nodes."""
+    ran = list[Sequence[ReplayedJob]]()
+    for rule in (PrivateClusters(work.declared), VirtualClusterRule(work.declared)):
+        jobs = deepcopy(work.jobs)
+        ClusterReplay(Builder(), rule, work.tenants("fifo"), jobs, leaves=work.leaves, gpus=work.gpus).run()
+        ran.append(jobs)
+    for private, shared in zip(*ran, strict=True):
+        assert shared.first_start <= private.first_start + 1e-6, (work.seed, shared.name)
+        assert shared.end <= private.end + 1e-6, (work.seed, shared.name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--decisions", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    total, seed = Counter[str](), options.seed
+    while total["decisions"] < options.decisions:
+        total += replay(RandomWorkload(seed, faults=seed % 3 != 0), POLICIES[seed % len(POLICIES)])
+        not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True))
+        seed += 1
+    print(f"seeds {options.seed} to {seed - 1}: no property broken. {dict(total.most_common())}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Properties of the rule `virtual_clusters` over random clusters, virtual clusters, workloads, node failures and restarts.
+
+Others are run by `python -m tests.scheduler.tenants.random_workloads --decisions 100000 --seed N`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tests.scheduler.tenants.random_workloads import POLICIES, RandomWorkload, not_later_than_private, replay
+from tests.scheduler.tenants.shared_cluster import CONFIG, GPUS, LEAVES, tenants_of, with_clusters
+from tiresias.scheduler.model import JobState
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
+from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
+
+seeds = st.integers(0, 2**32 - 1)
+many = settings(max_examples=examples(60), deadline=None)
+
+
+@many
+@given(seed=seeds, policy=st.sampled_from(POLICIES))
+def test_healthy_nodes(seed: int, policy: str) -> None:
+    """Each job that its virtual cluster selects gets hardware, and all that `Checks` has."""
+    replay(RandomWorkload(seed, faults=False), policy)
+
+
+@many
+@given(seed=seeds, policy=st.sampled_from(POLICIES))
+def test_failures_and_restarts(seed: int, policy: str) -> None:
+    replay(RandomWorkload(seed), policy)
+
+
+@many
+@given(seed=seeds)
+def test_no_job_starts_or_ends_later_than_in_its_private_cluster(seed: int) -> None:
+    not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True))
+
+
+def test_a_restart_with_bad_nodes_costs_no_running_job_its_cells(snapshot_of: Any) -> None:
+    """Each rack has a bad node. Were unused cells bound to bad racks first, `one` would take a rack in which jobs of `two` run."""
+    declared = (DeclaredTenant("one", (DeclaredCells("leaf", 1),)), DeclaredTenant("two", (DeclaredCells("leaf", 2),)))
+    nodes = [snapshot_of.Node(gpus=GPUS, leaf=leaf, usable=at % 2 == 1) for at, leaf in enumerate(LEAVES)]
+    runs = [
+        snapshot_of.Job(str(at), 4, JobState.RUNNING, first_start=1.0, last_start=1.0, placement=((at, 4),))
+        for at in range(4)
+    ]
+    snapshot = with_clusters(snapshot_of(runs, nodes), ("two",) * 4)
+    held = replace(snapshot.allocations, owned_cell=("leaf",) * 4)
+    fifo = dict.fromkeys(("one", "two", OUTSIDE), replace(CONFIG, name="fifo"))
+    plan, parts = VirtualClusterRule(declared).decide(replace(snapshot, allocations=held), tenants_of(fifo))
+    assert plan.actions == ()
+    assert len(parts[1].snapshot.allocations.job) == 4
