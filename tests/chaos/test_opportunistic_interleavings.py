@@ -31,7 +31,7 @@ class OpportunisticInterleavings(Interleavings):
         base = super().configuration()
         policy = replace(base.policy, admission="virtual_clusters")
         tenant = DeclaredTenant(OWNER_ACCOUNT, (DeclaredCells("node", 1),))
-        own = VirtualClusterConfig(tenant, policy, accounts=(OWNER_ACCOUNT,))
+        own = VirtualClusterConfig(tenant=tenant, policy=policy, accounts=(OWNER_ACCOUNT,))
         return replace(base, policy=policy, virtual_clusters=(own,))
 
     @precondition(lambda self: self.submitted < 8)
