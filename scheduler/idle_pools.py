@@ -162,8 +162,8 @@ class _IdlePools:
         trial = free_only(self._jobs)
         special = [row for row in order[head].tolist() if trial[row] or not _is_plain(self._jobs.request[row])]
         self._make_busy(np.array(special, np.int64))
-        behind = order[at[~is_head]]
-        self.blocked = behind[~self.busy[self._pool[behind]]]
+        others = order[at[~is_head]]
+        self.blocked = others[~self.busy[self._pool[others]]]
 
     def _competes(self) -> Bools:
         """Return the running jobs that may be preempted."""

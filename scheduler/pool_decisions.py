@@ -68,10 +68,12 @@ class IdlePool(PoolDecision):
 
     @cached_property
     def snapshot(self) -> Snapshot:
+        """The pool's own snapshot."""
         return self._seen()
 
     @cached_property
     def plan(self) -> Plan:
+        """The plan, in which nothing happens."""
         ranking = self._ranking()
         assert ranking, "an idle pool is ranked"
         plan = idle_plan(self.snapshot, self.pool.config, self.pool.policy, ranking)

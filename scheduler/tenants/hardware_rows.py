@@ -16,8 +16,6 @@ class HardwareRows:
 
     Attributes:
         nodes: The nodes.
-        available: GPUs, CPUs and MiB of each that are free or that removable jobs hold, shape (nodes, 3).
-        row: The row of each node by name.
     """
 
     def __init__(self, snapshot: Snapshot, removable: Bools) -> None:
@@ -27,10 +25,12 @@ class HardwareRows:
 
     @cached_property
     def available(self) -> Floats:
+        """GPUs, CPUs and MiB of each node that are free or that removable jobs hold, shape (nodes, 3)."""
         return HardwareDemand(self._snapshot, self._removable).available()
 
     @cached_property
     def row(self) -> dict[str, int]:
+        """The row of each node by name."""
         return {name: at for at, name in enumerate(self.nodes.name)}
 
     @cached_property

@@ -36,7 +36,7 @@ Rule = Callable[[Sequence[DeclaredTenant]], TenantRule]
 RULES = (VirtualClusterRule, GpuQuotas, PrivateClusters)
 EFFORT = dict.fromkeys(("one", "two", ""), replace(CONFIG, name="best_effort"))
 SMALLER = (0, 0, 1, 1)  # the leaf of each node of a cluster with fewer nodes
-many = settings(max_examples=examples(40), deadline=None)
+many = settings(max_examples=examples(25), deadline=None)
 
 
 def shown(plan: Plan) -> list[Any]:
