@@ -131,10 +131,10 @@ def test_a_rule_and_virtual_clusters_belong_together() -> None:
 
 
 @pytest.mark.parametrize("name", TENANT_RULES)
-def test_no_configuration_names_a_rule_that_nothing_runs(name: str) -> None:
-    """Neither the controller nor the simulator decides by tenant yet."""
-    with pytest.raises(UsageError, match=f"admission = '{name}' is not possible; allowed: shared"):
-        PolicyConfig(admission=name)
+def test_a_configuration_names_each_rule(name: str) -> None:
+    assert PolicyConfig(admission=name).admission == name
+    with pytest.raises(UsageError, match=f"admission = 'none' is not possible; allowed: shared, .*{name}"):
+        PolicyConfig(admission="none")
 
 
 def test_cells_that_do_not_fit(snapshot_of: Any) -> None:
