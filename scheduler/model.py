@@ -123,6 +123,8 @@ class Jobs:
             the neutral value: no claim counts.
         claim_trust: Weight of the claims of its owner, 0 to 1; neutral: 1.
         opportunistic: It may run beyond the cells of its virtual cluster, where it can be preempted; neutral: True.
+        reclaimable: A running job that may be preempted for the owner of the cells on which it runs opportunistically, whatever
+            protects it from preemption by a policy; neutral: `movable`.
     """
 
     id: tuple[str, ...]
@@ -155,6 +157,7 @@ class Jobs:
     claimed_remaining: Floats | None = None
     claim_trust: Floats | None = None
     opportunistic: Bools | None = None
+    reclaimable: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.id)

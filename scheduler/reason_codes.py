@@ -31,6 +31,7 @@ class ReasonCode(IntEnum):
     )
     BEYOND_CELLS = 16  # text: the virtual cluster; amount: its GPUs; needed: requested GPUs
     PREEMPTED_FOR_CELLS = 17  # text: the virtual cluster of the job in `jobs`, which starts on these GPUs
+    CONFINED = 18  # the job belongs to no virtual cluster, and may not run opportunistically
 
 
 class Reason(NamedTuple):

@@ -16,6 +16,7 @@ NEVER = Reason(ReasonCode.NEVER_FITS)
 DRAINS = Reason(ReasonCode.KEPT_FREE)
 NO_NODES = Reason(ReasonCode.NO_NODES)
 BLOCKED = Reason(ReasonCode.STRICT_FIFO)
+CONFINED = Reason(ReasonCode.CONFINED)
 
 _WORDS: Mapping[ReasonCode, str] = {
     ReasonCode.NEVER_FITS: "can never run here: no nodes of the managed partitions fit what it asks for",
@@ -39,6 +40,7 @@ _WORDS: Mapping[ReasonCode, str] = {
         "runs opportunistically: it belongs to no virtual cluster, and is preempted when one needs these GPUs for its own jobs"
     ),
     ReasonCode.UNBOUND: "waits: virtual cluster {text} has enough free GPUs for it, but on no nodes that fit what it asks for",
+    ReasonCode.CONFINED: "waits: it belongs to no virtual cluster, and may not use the GPUs of any",
     ReasonCode.DEFRAGMENT: "Preempted to defragment nodes for job {text}; it fits on {places}",
 }
 

@@ -19,6 +19,9 @@ def job_rows(
 ) -> Jobs:
     """Return the jobs at `now`. A trace has neither priority classes nor steps: these columns have their neutral values.
 
+    Each simulated job saves, so all may be preempted for the owners of the cells on which they run, whatever protects them from
+    preemption by a policy.
+
     Args:
         jobs: The jobs.
         columns: The same jobs in columns, at `now`.
@@ -35,7 +38,7 @@ def job_rows(
         eligible=np.ones(count, bool), request=(ANYWHERE,) * count, virtual_cluster=tuple(clusters) or ("",) * count,
         priority_class=np.zeros(count, np.int64), min_gpus=columns.gpus, max_gpus=columns.gpus,
         progress=np.full(count, np.nan), claimed_remaining=columns.claimed_remaining,
-        claim_trust=columns.claim_trust, **more,
+        claim_trust=columns.claim_trust, reclaimable=np.ones(count, bool), **more,
     )  # fmt: skip
 
 

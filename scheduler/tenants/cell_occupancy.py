@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import Ints, JobState, Snapshot
+from tiresias.scheduler.model import Ints, Jobs, JobState, Snapshot
 from tiresias.scheduler.place.free_capacity import GPUS
 from tiresias.scheduler.tenants.held_gangs import NO_GANGS, HeldGangs, HeldGangsReader
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
@@ -26,7 +26,8 @@ from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 GUARANTEED = 0  # the priority of all guaranteed gangs: the order inside of a VC is its policy's
-RELEASING, MOVABLE, COVERED, BLOCKED = 1, 64, 128, 4096  # how much a GPU in use is avoided, by its users
+# how much a GPU in use is avoided, by its users
+RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = 1, 64, 128, 256, 4096
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
 HeldCells = tuple[tuple[VirtualCell, int], ...]  # the virtual nodes of a gang, and its GPUs there
 
@@ -204,7 +205,7 @@ def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
 
 def _shown(snapshot: Snapshot, row: int, cluster: str, allocations: Ints) -> ShownGang:
     """Return what is shown of a job. `allocations`: the rows of those with GPUs."""
-    state, shown, nodes = int(snapshot.jobs.state[row]), snapshot.allocations, snapshot.nodes.name
+    shown, nodes = snapshot.allocations, snapshot.nodes.name
     held = [
         (
             nodes[shown.node[at]],
@@ -213,11 +214,23 @@ def _shown(snapshot: Snapshot, row: int, cluster: str, allocations: Ints) -> Sho
         )
         for at in allocations.tolist()
     ]
-    whole = state != JobState.RELEASING and all(cell for _, _, cell in held)
+    weight = _weight(snapshot.jobs, row)
+    whole = weight != RELEASING and all(cell for _, _, cell in held)
     if not whole:
         held = [(node, gpus, "") for node, gpus, _ in held]
-    weight = MOVABLE if state == JobState.RUNNING and snapshot.jobs.movable[row] else BLOCKED
-    return ShownGang(cluster, RELEASING if state == JobState.RELEASING else weight, tuple(held))
+    return ShownGang(cluster, weight, tuple(held))
+
+
+def _weight(jobs: Jobs, row: int) -> int:
+    """Return how much the GPUs of a job are avoided: more where no policy may preempt it, as its run may lose work."""
+    state = int(jobs.state[row])
+    if state == JobState.RELEASING:
+        return RELEASING
+    if state != JobState.RUNNING:
+        return BLOCKED
+    if jobs.movable[row]:
+        return MOVABLE
+    return PROTECTED if jobs.reclaimable is not None and jobs.reclaimable[row] else BLOCKED
 
 
 def _shown_unmanaged(snapshot: Snapshot) -> dict[str, ShownGang]:

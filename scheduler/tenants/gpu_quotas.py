@@ -25,7 +25,7 @@ from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
-from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
+from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, is_reclaimable, may_be_removed
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.quota_decision import GpuShare, decide_quotas, shares
 from tiresias.scheduler.tenants.tenant_decision import preempted_for, selected_by
@@ -57,7 +57,8 @@ class GpuQuotas:
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
         guaranteed, within = _placed(snapshot, owners.pools, holds, opportunistic, outside, row_of)
         waits, placed = snapshot.jobs.state == JobState.WAITING, _are(row_of, guaranteed.placed)
-        takes_part = np.where(waits, opportunistic & ~placed, ~within)
+        shares = opportunistic | (of_jobs.of_owner < 0)
+        takes_part = np.where(waits, shares & ~placed, ~within)
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, row_of)
         plan = joined_plan(snapshot, of_jobs, row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
@@ -103,7 +104,7 @@ def _placed(
     shown = replace(
         jobs,
         state=np.where(ends, int(JobState.RELEASING), jobs.state),
-        movable=jobs.movable & ~within,
+        movable=is_reclaimable(jobs) & ~within,
         eligible=jobs.eligible & within,
     )
     plan = decide(replace(snapshot, jobs=shown), config_inside(outside.config), _InOrder(outside, waits))

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, JobState, Request, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 
 _ROUNDING = 1e-6
@@ -110,8 +110,14 @@ def _held_by(snapshot: Snapshot, jobs: Bools) -> Floats:
     return np.stack([np.bincount(node, column, len(snapshot.nodes)) for column in amount.T], axis=1)
 
 
+def is_reclaimable(jobs: Jobs) -> Bools:
+    """Return which running jobs may be preempted for the owners of the cells on which they run, shape (jobs,)."""
+    may = jobs.movable if jobs.reclaimable is None else jobs.reclaimable
+    found: Bools = (jobs.state == JobState.RUNNING) & may
+    return found
+
+
 def may_be_removed(snapshot: Snapshot) -> Bools:
-    """Return the jobs that release their GPUs, or run and may be preempted, shape (jobs,)."""
-    jobs = snapshot.jobs
-    found: Bools = (jobs.state == JobState.RELEASING) | ((jobs.state == JobState.RUNNING) & jobs.movable)
+    """Return the jobs that release their GPUs, or run and may be preempted for the owners of their cells, shape (jobs,)."""
+    found: Bools = (snapshot.jobs.state == JobState.RELEASING) | is_reclaimable(snapshot.jobs)
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Ints, Snapshot
+from tiresias.scheduler.tenants.hardware_demand import is_reclaimable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +57,7 @@ class HeldGangs:
 
 _NOTHING = np.empty(0, np.int64)
 NO_GANGS = HeldGangs(
-    _NOTHING, [], np.empty((0, 3), np.int64), np.zeros(1, np.int64), _NOTHING, np.empty((0, 3), np.int64)
+    _NOTHING, [], np.empty((0, 4), np.int64), np.zeros(1, np.int64), _NOTHING, np.empty((0, 3), np.int64)
 )
 
 
@@ -84,7 +85,7 @@ class HeldGangsReader:
         return HeldGangs(
             rows,
             [jobs.id[row] for row in rows.tolist()],
-            np.stack((cluster, jobs.state[rows], jobs.movable[rows]), axis=1),
+            np.stack((cluster, jobs.state[rows], jobs.movable[rows], is_reclaimable(jobs)[rows]), axis=1),
             np.append(first, len(places)),
             places,
             np.stack((held.node[places], np.rint(gpus[places]).astype(np.int64), cells[places]), axis=1),

@@ -31,7 +31,8 @@ def decide_opportunistic(
     Args:
         snapshot: All jobs and nodes.
         guaranteed: What guaranteed jobs are promised, and which jobs are preempted for them.
-        takes_part: The jobs without cells that run, or that wait and may run opportunistically, shape (jobs,).
+        takes_part: The jobs without cells that run, or that wait and may run opportunistically, shape (jobs,). Jobs of no virtual
+            cluster that may not are part of it as well, so that each job has a rank, and never start.
         tenant: The policy that orders them.
         owners: What the virtual clusters have decided: their queues are counted first where a queue is named.
         row_of: The row of each job.
@@ -56,7 +57,10 @@ def decide_opportunistic(
 
 
 def _shown(jobs: Jobs, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) -> Jobs:
-    """Return the jobs once those have been preempted that others need; a job for which cells are kept free is not movable."""
+    """Return the jobs once those have been preempted that others need; a job for which cells are kept free is not
+    movable, and one that may not run opportunistically does not start."""
+    if jobs.opportunistic is not None:
+        jobs = replace(jobs, eligible=jobs.eligible & jobs.opportunistic)
     if not (guaranteed.preempted or guaranteed.covered):
         return jobs
     state, movable = jobs.state.copy(), jobs.movable.copy()

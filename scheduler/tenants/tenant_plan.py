@@ -10,6 +10,7 @@ from tiresias.scheduler.idle_pools import unchanged
 from tiresias.scheduler.model import Effect, Ints, Jobs, JobState, Plan, Preempt, Snapshot
 from tiresias.scheduler.pool_decisions import JoinedStanding, PoolDecisions
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
+from tiresias.scheduler.reasons import CONFINED
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
@@ -81,7 +82,7 @@ def _reasons(
     rest: PoolDecisions,
 ) -> dict[int, Reason]:
     """Return the reasons of the first part that has one, and why running jobs have no guarantee."""
-    found = rest.why() | owners.why()
+    found = _confined(snapshot.jobs, rest) | rest.why() | owners.why()
     found |= {row_of[job]: Reason(ReasonCode.UNBOUND, of_jobs.name(row_of[job])) for job in guaranteed.unbound}
     placed = guaranteed.placed | {start.job for part in rest.busy for start in part.plan.starts}
     for job in placed:
@@ -92,6 +93,14 @@ def _reasons(
     for job in guaranteed.preempted:
         found.pop(row_of[job], None)
     return found
+
+
+def _confined(jobs: Jobs, rest: PoolDecisions) -> dict[int, Reason]:
+    """Return the reason of the waiting jobs of no virtual cluster that may not run opportunistically."""
+    if jobs.opportunistic is None:
+        return {}
+    waits = rest.ranks.pooled.inside & (jobs.state == JobState.WAITING) & ~jobs.opportunistic
+    return dict.fromkeys(np.flatnonzero(waits).tolist(), CONFINED)
 
 
 def _why_opportunistic(job: str, cluster: str, guaranteed: GuaranteedStarts) -> Reason:

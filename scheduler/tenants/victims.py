@@ -14,7 +14,7 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Floats, Ints, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
-from tiresias.scheduler.tenants.cell_occupancy import COVERED, MOVABLE, RELEASING
+from tiresias.scheduler.tenants.cell_occupancy import COVERED, MOVABLE, PROTECTED, RELEASING
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
@@ -60,8 +60,12 @@ class Victims:
         """How much the GPUs of each job that may be preempted in addition are avoided."""
         jobs = self._snapshot.jobs
         rows = np.flatnonzero(self._removable & (jobs.state == JobState.RUNNING)).tolist()
-        ids = [jobs.id[row] for row in rows]
-        return {job: COVERED if job in self._covered else MOVABLE for job in ids if job not in self._preempted}
+        usual = {jobs.id[row]: MOVABLE if jobs.movable[row] else PROTECTED for row in rows}
+        return {
+            job: max(weight, COVERED) if job in self._covered else weight
+            for job, weight in usual.items()
+            if job not in self._preempted
+        }
 
     @cached_property
     def _released(self) -> Floats:

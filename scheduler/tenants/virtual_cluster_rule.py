@@ -87,7 +87,7 @@ class VirtualClusterRule:
             opportunistic,
             lambda: outside.policy.rank(snapshot, outside.config).order,
         ).run(decisions)
-        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic)
+        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
@@ -145,11 +145,11 @@ class VirtualClusterRule:
 
 
 def _without_cells(
-    snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, opportunistic: Bools
+    snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, shares: Bools
 ) -> Bools:
-    """Return the jobs that hold GPUs without cells, and the waiting ones that may, shape (jobs,)."""
+    """Return the jobs that hold GPUs without cells, and of the waiting ones those that share what is left, shape (jobs,)."""
     waits, row_of = snapshot.jobs.state == JobState.WAITING, holders.row_of
     owns, placed = holders.owns.copy(), np.zeros(len(waits), np.bool_)
     owns[[row_of[job] for job in guaranteed.cells]] = [bool(cells) for cells in guaranteed.cells.values()]
     placed[[row_of[job] for job in guaranteed.placed]] = True
-    return np.where(waits, opportunistic & ~placed, ~owns)
+    return np.where(waits, shares & ~placed, ~owns)

@@ -11,7 +11,7 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import free_only, obstacle
 from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
-from tiresias.scheduler.reasons import DRAINS, NEVER, NO_NODES, unavailable
+from tiresias.scheduler.reasons import CONFINED, DRAINS, NEVER, NO_NODES, unavailable
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.comments import rounding
@@ -22,6 +22,7 @@ SPECIAL = {
     NEVER: "cannot run: no managed nodes fit the request",
     NO_NODES: "no nodes fit the request now",
     DRAINS: "GPUs are kept free for it",
+    CONFINED: "may not use the GPUs of virtual clusters",
 }
 
 
@@ -97,12 +98,10 @@ class _Queue:
             return [line, f"{needs}, its virtual cluster owns {self._total}: only opportunistically"]
         if gpus > self._total:
             return [f"cannot run: requests {gpus} GPUs, the managed nodes have {self._total}"]
+        special = _special(self._plan.why[row]) if row in self._plan.why else ""
         if not self._eligible[row]:
-            return [
-                line,
-                f"blocked by Slurm: {reason}" if reason else "the last start failed, it is retried soon",
-                needs,
-            ]
+            own = special or "the last start failed, it is retried soon"
+            return [line, f"blocked by Slurm: {reason}" if reason else own, needs]
         if self._refused[row]:
             return [line, f"Slurm refused its start: {reason}; retried on free GPUs", needs]
         if missing := unavailable(self._snapshot, row):
@@ -110,7 +109,6 @@ class _Queue:
         if job_id in self._promised:
             return ["starts next", f"{needs}, preempted jobs release them"]
         about = rounding.estimate(start)
-        special = _special(self._plan.why[row]) if row in self._plan.why else ""
         return [line, needs, *filter(None, [special, about and f"about {about} (estimate)"])]
 
 
