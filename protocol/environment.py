@@ -99,6 +99,12 @@ STEPS_FROM = _variable(
     "the supervisor",
     "regular expression of the lines in which the program prints its step and the total number of steps; unset: none",
 )
+OPPORTUNISTIC = _variable(
+    "TIRESIAS_OPPORTUNISTIC",
+    "tsbatch from its option `--opportunistic`, or the user at submission",
+    "tsbatch, the supervisor",
+    "`yes`, `no` or `restart`: whether the job may run beyond the cells of its virtual cluster; `yes`",
+)
 PARK_TIMEOUT = _variable(
     "TIRESIAS_PARK_TIMEOUT",
     "the user at submission",

@@ -1,20 +1,22 @@
-"""Which script was submitted from which path, and when: a file that tsbatch writes and the controller reads.
+"""Which script was submitted from which path, when, and with which `--opportunistic`: a file that tsbatch writes and the controller
+reads.
 
 <control root>/<uid>/submitted/<digest>.json, one file for each path from which the user submits, and for each job name where the
-script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...]}, the newest last. A
-job's script is the newest one before its submission. The user wrote it: it counts for that user's jobs only.
+script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...], "opportunistic":
+[[epoch second, choice], ...]}, the newest last; an entry for each change. A job's script is the newest one before its submission,
+and its choice as well. The user wrote it: it counts for that user's jobs only.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tiresias.protocol import control
+from tiresias.protocol import control, opportunistic_choice
 from tiresias.protocol.files import own_folder
 from tiresias.protocol.job_kind import digest, hash_of_script
 
@@ -40,16 +42,21 @@ def file_name(of: str) -> str:
 
 def known(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
     """(epoch second, hash), in the order of the file; what is malformed is left out."""
-    found = content.get("scripts")
+    return _entries(content, of, "scripts", hash_of_script)
+
+
+def choices(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
+    """(epoch second, choice), as `known`."""
+    return _entries(content, of, "opportunistic", opportunistic_choice.known)
+
+
+def _entries(content: Mapping[str, Any], of: str, name: str, checked: Callable[[object], str]) -> list[tuple[int, str]]:
+    found = content.get(name)
     pairs = found if content.get("of") == of and isinstance(found, list) else []
     return [
         (one[0], one[1])
         for one in pairs[-KEPT:]
-        if isinstance(one, list)
-        and len(one) == 2
-        and type(one[0]) is int
-        and 0 <= one[0] < LATEST
-        and hash_of_script(one[1])
+        if isinstance(one, list) and len(one) == 2 and type(one[0]) is int and 0 <= one[0] < LATEST and checked(one[1])
     ]
 
 
@@ -58,23 +65,40 @@ def at(scripts: list[tuple[int, str]], submit: int) -> str:
     return next((script for since, script in reversed(scripts) if since <= submit + SKEW), "")
 
 
-def note(root: Path, of: str, script: str) -> None:
-    """Record the script of a submission.
+def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
+    """The choice of what was submitted then; "" where none is known, or where another one follows so soon that the clocks do not
+    show which one was meant."""
+    before = [choice for since, choice in noted if since <= submit][-1:]
+    found = {*before, *(choice for since, choice in noted if submit < since <= submit + SKEW)}
+    return found.pop() if len(found) == 1 else ""
 
-    A failure is ignored; the job then has no profile while it waits.
+
+def note(root: Path, of: str, script: str, choice: str = "") -> None:
+    """Record the script of a submission, and the owner's choice.
+
+    A failure is ignored; while the job waits, it then has no profile and does not run beyond the cells of its virtual cluster.
 
     Args:
         root: The root of all control folders.
         of: `key` of the submission.
         script: Its hash.
+        choice: As opportunistic_choice.py; "": none is recorded.
     """
     folder, name = control.submitted_folder(root, os.getuid()), file_name(of)
-    scripts = known(control.read(folder / name, os.getuid()), of)
-    if scripts and scripts[-1][1] == script:
+    before = control.read(folder / name, os.getuid())
+    scripts, chosen = known(before, of), choices(before, of)
+    after = _with(scripts, script), _with(chosen, choice)
+    if after == (scripts, chosen):
         return
-    now = (int(time.time()), script)
     with suppress(OSError):
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
         for path in (folder.parent, folder):
             own_folder(path, 0o755)
-        control.write(folder, name, {"of": of, "scripts": [*scripts[1 - KEPT :], now]})
+        control.write(folder, name, {"of": of, "scripts": after[0], "opportunistic": after[1]})
+
+
+def _with(entries: list[tuple[int, str]], value: str) -> list[tuple[int, str]]:
+    """Return the entries with a new one, unless the newest has the same value, or there is no value."""
+    if not value or (entries and entries[-1][1] == value):
+        return entries
+    return [*entries[1 - KEPT :], (int(time.time()), value)]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from tiresias.protocol import control, environment, versions
 from tiresias.protocol.files import remove_flat
 from tiresias.protocol.job_log import log_line
-from tiresias.wrappers import registered_ranks, time_limit
+from tiresias.wrappers import opportunistic, registered_ranks, time_limit
 from tiresias.wrappers.job import Job
 
 
@@ -103,6 +103,7 @@ class ControlChannel:
             "reached": self._reached,
             "start": time_limit.start_time(os.environ),
             "script": os.environ.get(environment.SCRIPT, ""),
+            "opportunistic": opportunistic.chosen(os.environ),
         }
         try:
             control.write(self._folder, control.SUPERVISOR, content)

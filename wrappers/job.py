@@ -33,7 +33,10 @@ class Job(NamedTuple):
     submission: str = ""
 
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the user's environment with this job's TIRESIAS_* variables; those of another job are removed."""
+        """Return the user's environment with this job's TIRESIAS_* variables; those of another job are removed.
+
+        The choice of `--opportunistic` is this job's alone: jobs that the script submits must not inherit it.
+        """
         own = {
             environment.CONTROL: self.control,
             environment.CHECKPOINT_DIR: self.checkpoints,
@@ -41,7 +44,7 @@ class Job(NamedTuple):
             environment.SIGNAL: self.signal_name,
             environment.RUN_ID: self.run_id,
         }
-        kept = {name: value for name, value in env.items() if name not in own}
+        kept = {name: value for name, value in env.items() if name not in {*own, environment.OPPORTUNISTIC}}
         return kept | {name: str(value) for name, value in own.items() if value is not None}
 
 

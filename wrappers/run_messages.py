@@ -6,8 +6,16 @@ import re
 import signal
 from pathlib import Path
 
+from tiresias.protocol.opportunistic_choice import RESTART
+
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+def cut_off(run: int, before: int, choice: str) -> str:
+    """The message for a run after one that did not save. choice: of `tsbatch --opportunistic`."""
+    needed = ", or its GPUs were needed, --opportunistic=restart" if choice == RESTART else ""
+    return f"run {run} begins; run {before} was cut off before it could save (node failure, requeue{needed})"
 
 
 def ended(code: int, terminated: bool, final: bool = False) -> str:

@@ -22,6 +22,7 @@ _ENVIRONMENT_ONLY = (
     environment.CHECKPOINT,
     environment.PARK_TIMEOUT,
     environment.STEPS_FROM,
+    environment.OPPORTUNISTIC,
     environment.PROFILE,
     environment.PROFILE_LIBRARIES,
 )

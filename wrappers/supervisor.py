@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from tiresias.protocol import control, environment
 from tiresias.protocol.job_log import log_line
-from tiresias.wrappers import exit_status, inserted, newest_checkpoint, run_messages, time_limit
+from tiresias.wrappers import exit_status, inserted, newest_checkpoint, opportunistic, run_messages, time_limit
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers.control_channel import ControlChannel
 from tiresias.wrappers.parking import Parking, timeout_from
@@ -93,9 +93,7 @@ class Supervisor:
                 f"run {self.job.restart} begins with a new time limit; run {restart} saved before its own was over"
             )
         if before.get("state") in ("running", "saving"):
-            log_line(
-                f"run {self.job.restart} begins; run {restart} was cut off before it could save (node failure, requeue)"
-            )
+            log_line(run_messages.cut_off(self.job.restart, restart, opportunistic.chosen(os.environ)))
 
     def _ended(self, code: int) -> int:
         capable = self._channel.is_capable()

@@ -10,6 +10,9 @@ with --test-only, without submitting; with --parsable or --quiet, never.
 
 --steps-from=REGEX     the program prints its progress: report the step and the total that this pattern finds in its output, such as
                        --steps-from='step (\\d+)/(\\d+)', or groups named step and total; `tiresias explain` shows the time left
+--opportunistic=yes|no|restart     whether the job may run on idle GPUs beyond the cells of its virtual cluster, which it releases
+                       when they are needed: yes (the default): if it can save; no: never; restart: also if it cannot save, its
+                       run is then ended and starts again from the beginning
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
@@ -36,6 +39,7 @@ from tiresias.wrappers import (
     child_process,
     inserted,
     isolated,
+    opportunistic,
     printed_steps,
     sbatch_options,
     self_saving,
@@ -86,13 +90,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     try:
-        words = _take_own_options(words)
-        if os.environ.get(environment.CHECKPOINT) == "none":
-            return _exec(words)
-        self_saving.from_env(os.environ)
+        return _submitted(_take_own_options(words))
     except UsageError as error:
         log_line(str(error))
         return error.exit_code
+
+
+def _submitted(words: list[str]) -> int:
+    opportunistic.check_plain(os.environ)
+    if os.environ.get(environment.CHECKPOINT) == "none":
+        return _exec(words)
+    self_saving.from_env(os.environ)
     try:
         submission = parse(words)
     except UnsupportedOptions as reason:
@@ -104,15 +112,19 @@ def _run(words: list[str]) -> int:
 
 def _take_own_options(words: list[str]) -> list[str]:
     """Return the command line without tsbatch's own options, which are passed on as variables. Raises UsageError."""
-    if any(word.startswith(printed_steps.OPTION) for word in words):
+    if any(word.startswith((printed_steps.OPTION, opportunistic.OPTION)) for word in words):
         try:
             words, own = sbatch_options.without_own(words)
         except UnsupportedOptions:
             return words
         if "steps-from" in own:
             os.environ[environment.STEPS_FROM] = own["steps-from"]
+        if "opportunistic" in own:
+            opportunistic.check(own["opportunistic"])
+            os.environ[environment.OPPORTUNISTIC] = own["opportunistic"]
     if pattern := os.environ.get(environment.STEPS_FROM):
         printed_steps.check(pattern)
+    opportunistic.check(opportunistic.chosen(os.environ))
     return words
 
 
@@ -149,11 +161,12 @@ def _find(script: str, chdir: str) -> str:
 
 
 def submit(submission: Submission) -> int:
-    """Run sbatch with the supervisor in the job's script; its exit code."""
+    """Run sbatch with the supervisor in the job's script; its exit code. Raises UsageError."""
     if submission.refused:
         log_line(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
         return _pipe(submission.words, submission.script)
     asked = submission.asked()
+    opportunistic.check_requeue(os.environ, asked)
     child_process.run(lambda: _report(submission, asked), NOTE_TIMEOUT_S)
     number, site = os.urandom(16).hex(), settings.of_job(os.environ)
     is_piped = submission.has_options and not submission.path
@@ -205,13 +218,15 @@ def _report(submission: Submission, asked: submit_options.SubmitOptions) -> None
 
 
 def _copy(submission: Submission, text: bytes) -> int:
-    """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash."""
+    """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash and
+    the choice of `--opportunistic`."""
     import tempfile  # here: few submissions need it
 
     from tiresias.protocol.job_kind import script_hash
 
     try:
-        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{script_hash(submission.script)}-") as folder:
+        of_job = f"{script_hash(submission.script)}-{opportunistic.chosen(os.environ)}"
+        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{of_job}-") as folder:
             path = Path(folder, submission.name)
             path.write_bytes(text)
             return _relay(["sbatch", *submission.options, str(path), *submission.arguments])

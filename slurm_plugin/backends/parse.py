@@ -31,7 +31,7 @@ _GPU = re.compile(
     r"(?:gres[:/])?gpu(?:[:/](?P<type>(?!\d+(?:$|[(]))[^:=(]+))?(?:[:=](?P<count>\d+))?(?:\((?P<extra>.*)\))?"
 )
 
-_SUBMITTED = re.compile(r"/tsbatch-([0-9a-f]{16})-")
+_SUBMITTED = re.compile(r"/tsbatch-([0-9a-f]{16})-(?:(yes|no|restart)-)?")
 
 
 def number(value: Any, most: int = MAX_NUMBER) -> int:
@@ -157,6 +157,12 @@ def script(command: str) -> str:
     """The hash of the user's script in the path that tsbatch submits from (wrappers/tsbatch.py)."""
     found = _SUBMITTED.search(command)
     return found[1] if found else ""
+
+
+def choice(command: str) -> str:
+    """The owner's choice of `tsbatch --opportunistic` in such a path; "" without one."""
+    found = _SUBMITTED.search(command)
+    return found[2] or "" if found else ""
 
 
 def exit_code(status: Any) -> int:

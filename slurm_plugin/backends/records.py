@@ -105,6 +105,7 @@ def _job(record: Record, now: float) -> SlurmJob:
         dependency=_text(record, "dependency"),
         exit_code=parse.exit_code(record.get("exit_code")) if ended else -1,
         script=parse.script(_text(record, "command")),
+        opportunistic=parse.choice(_text(record, "command")),
         command=_text(record, "command"),
         qos=_text(record, "qos"),
         licenses=_text(record, "licenses"),

@@ -1,4 +1,5 @@
-"""The script of each job, from the notes of tsbatch in the user's control folder (protocol/submitted_scripts.py).
+"""The script of each job, and its owner's choice of `--opportunistic`, from the notes of tsbatch in the user's control folder
+(protocol/submitted_scripts.py).
 
 Slurm's record has the script's path only. A file on a network file system may become visible late, so the lookup of a new job is
 repeated until it succeeds. Of scripts that a user submits under one name within two seconds the newest is found for all of them:
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiresias.protocol import control, submitted_scripts
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
@@ -23,15 +24,29 @@ READS = 300  # files for each snapshot
 WORDS = 8  # of a path and arguments, as Slurm 22.05 shows them together
 
 
+class Notes(NamedTuple):
+    """The notes of one path: pairs of epoch seconds and hash, or choice, as submitted_scripts.py returns them."""
+
+    scripts: list[tuple[int, str]]
+    choices: list[tuple[int, str]]
+
+
+NO_NOTES = Notes([], [])
+
+
 class KnownScripts:
-    """A back end whose jobs have their `script`. Each job is looked up once; an unchanged record costs a dictionary lookup."""
+    """A back end whose jobs have their `script` and `opportunistic`.
+
+    Each job is looked up once; an unchanged record costs a dictionary lookup.
+    """
 
     def __init__(self, backend: Backend, root: Path, clock: Callable[[], float] = time.time) -> None:
         self._backend, self._root, self._clock = backend, root, clock
         self._jobs: dict[str, tuple[SlurmJob, SlurmJob]] = {}  # the record without and with its script
         self._found: dict[str, str] = {}  # job id -> hash
+        self._chosen: dict[str, str] = {}  # job id -> choice
         self._until: dict[str, float] = {}  # job id -> when it is no longer looked up
-        self._files: dict[tuple[int, str], tuple[float, list[tuple[int, str]]]] = {}
+        self._files: dict[tuple[int, str], tuple[float, Notes]] = {}
         self._reads = 0
         self._snapshot_at = 0.0
 
@@ -44,7 +59,7 @@ class KnownScripts:
         self._snapshot_at = self._clock()
         jobs = tuple(map(self._named, found.jobs))
         here = {job.id for job in jobs}
-        for known in (self._jobs, self._found, self._until):
+        for known in (self._jobs, self._found, self._chosen, self._until):
             for gone in known.keys() - here:
                 del known[gone]
         self._files = {key: file for key, file in self._files.items() if file[0] > self._clock() - NEW_SECONDS}
@@ -65,7 +80,9 @@ class KnownScripts:
         if before and before[0] is job and (before[1].script or self._clock() > self._until.get(job.id, 0.0)):
             return before[1]
         script = job.script or self._found.get(job.id, "") or self._look_up(job)
-        named = replace(job, script=script) if script != job.script else job
+        chosen = job.opportunistic or self._chosen.get(job.id, "")
+        is_known = (script, chosen) == (job.script, job.opportunistic)
+        named = job if is_known else replace(job, script=script, opportunistic=chosen)
         self._jobs[job.id] = job, named
         return named
 
@@ -75,22 +92,25 @@ class KnownScripts:
         if not job.batch or now > until:
             return ""
         for key in _keys(job):
-            if script := submitted_scripts.at(self._read(job, key, now), job.submit_time):
+            noted = self._read(job, key, now)
+            if script := submitted_scripts.at(noted.scripts, job.submit_time):
                 self._found[job.id] = script
+                self._chosen[job.id] = submitted_scripts.choice_at(noted.choices, job.submit_time)
                 return script
         return ""
 
-    def _read(self, job: SlurmJob, of: str, now: float) -> list[tuple[int, str]]:
-        """The scripts of a key, read since the job's submission: its own is noted before that."""
+    def _read(self, job: SlurmJob, of: str, now: float) -> Notes:
+        """The notes of a key, read since the job's submission: its own is noted before that."""
         uid = job.uid
-        read_at, scripts = self._files.get((uid, of), (-math.inf, []))
+        read_at, notes = self._files.get((uid, of), (-math.inf, NO_NOTES))
         is_older = read_at < min(job.submit_time + submitted_scripts.SKEW, self._snapshot_at)
         if (is_older or now - read_at > AGAIN_SECONDS) and self._reads < READS:
             self._reads += 1
             path = control.submitted_folder(self._root, uid) / submitted_scripts.file_name(of)
-            scripts = submitted_scripts.known(control.read(path, uid), of)
-            self._files[uid, of] = now, scripts
-        return scripts
+            content = control.read(path, uid)
+            notes = Notes(submitted_scripts.known(content, of), submitted_scripts.choices(content, of))
+            self._files[uid, of] = now, notes
+        return notes
 
 
 def _keys(job: SlurmJob) -> list[str]:

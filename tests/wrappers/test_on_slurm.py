@@ -18,7 +18,7 @@ User = Any  # conftest.py
 
 def plain(text: str) -> str:
     """Without what differs between any two calls: job ids, the private copy's folder."""
-    text = re.sub(r"/tmp/tsbatch-\w+/", "", re.sub(r"\b(job|Job) \d+", "job N", text))
+    text = re.sub(r"/tmp/tsbatch-[\w-]+/", "", re.sub(r"\b(job|Job) \d+", "job N", text))
     return re.sub(r"^\d+$", "N", re.sub(r"at \d{4}-\S+|tiresias: .*\n", "", text), flags=re.MULTILINE)
 
 

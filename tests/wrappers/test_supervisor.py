@@ -35,8 +35,15 @@ def test_the_job_ends_as_the_script_does(site: Any, script: str, code: int) -> N
     job = site.start(script)
     assert job.end() == code
     assert job.report() == control.JobReport(
-        0, "ended", False, -1, script=script_hash(f"#!/bin/bash\n{script}\n".encode())
+        0, "ended", False, -1, script=script_hash(f"#!/bin/bash\n{script}\n".encode()), opportunistic="yes"
     )
+
+
+def test_the_choice_of_opportunistic_runs_is_reported_and_not_inherited(site: Any) -> None:
+    """Jobs that the script submits have a choice of their own."""
+    job = site.start('test -z "$TIRESIAS_OPPORTUNISTIC"', TIRESIAS_OPPORTUNISTIC="restart")
+    assert job.end() == 0
+    assert job.report().opportunistic == "restart"
 
 
 def without_internal_signals(line: str) -> str:

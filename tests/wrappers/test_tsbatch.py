@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -18,6 +19,7 @@ import pytest
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key, script_hash
 from tiresias.protocol.profile_summary import Summary, as_object
+from tiresias.slurm_plugin.backends import parse
 from tiresias.wrappers import child_process, isolated, previous_job, user_script
 
 STAND_IN = f"""#!{sys.executable}
@@ -245,6 +247,73 @@ def test_a_pattern_without_a_group_is_not_submitted(folder: Path) -> None:
     done = run(folder, r"--steps-from=step \d+", "job.sh")
     assert (done.returncode, done.stdout) == (2, "")
     assert "it has no group for the step" in done.stderr
+
+
+def test_the_choice_of_opportunistic_runs_goes_into_the_job_and_into_the_note_and_not_to_sbatch(folder: Path) -> None:
+    done = run(folder, "--opportunistic", "restart", "-N2", "job.sh", "--opportunistic=x")
+    assert eval(done.stdout.splitlines()[0]) == ["-N2", "job.sh", "--opportunistic=x"]
+    assert "export TIRESIAS_OPPORTUNISTIC=restart\n" in done.stdout
+    assert submitted(done) == SCRIPT
+    assert "its run is ended and starts again from the beginning when the GPUs are needed" in done.stderr
+    assert noted_choices(folder) == ["restart"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "checkpoint", "choice"),
+    [
+        ([], "true", "", "yes"),
+        ([], "python -m tiresias.checkpoint", "", "saves"),
+        ([], "true", "signal:TERM:out", "saves"),
+        (["--opportunistic=no"], "python -m tiresias.checkpoint", "", "no"),
+    ],
+)
+def test_the_note_has_whether_the_script_is_seen_to_save(
+    folder: Path, words: list[str], text: str, checkpoint: str, choice: str
+) -> None:
+    """Also where no line is printed."""
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{text}\n")
+    assert run(folder, *words, "--parsable", "job.sh", TIRESIAS_CHECKPOINT=checkpoint).returncode == 0
+    assert noted_choices(folder) == [choice]
+
+
+def noted_choices(folder: Path) -> list[str]:
+    [file] = (folder / ".tiresias/control" / str(os.getuid()) / "submitted").iterdir()
+    return [choice for _, choice in json.loads(file.read_text())["opportunistic"]]
+
+
+def test_a_private_copy_shows_the_choice_in_its_path(folder: Path) -> None:
+    (folder / "job.sh").write_text("#!/usr/bin/python3\nprint()\n")
+    command = eval(run(folder, "--opportunistic=restart", "job.sh").stdout.splitlines()[0])[0]
+    assert parse.choice(command) == "restart"
+    assert parse.script(command) == script_hash(b"#!/usr/bin/python3\nprint()\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "header", "message"),
+    [
+        (["--opportunistic=maybe"], {}, "", "--opportunistic='maybe' is not possible; allowed: yes, no, restart"),
+        (["--opportunistic="], {}, "", "--opportunistic='' is not possible"),
+        ([], {"TIRESIAS_OPPORTUNISTIC": "x" * 99}, "", "is not possible; allowed: yes, no, restart"),
+        (["--opportunistic=restart", "--no-requeue"], {}, "", "contradicts --no-requeue"),
+        (["--opportunistic=restart"], {"SBATCH_NO_REQUEUE": ""}, "", "contradicts --no-requeue"),
+        (["--opportunistic=restart"], {}, "#SBATCH --no-requeue\n", "contradicts --no-requeue"),
+        ([], {"TIRESIAS_OPPORTUNISTIC": "restart"}, "#SBATCH --no-requeue\n", "contradicts --no-requeue"),
+        (["--opportunistic=restart"], {"TIRESIAS_CHECKPOINT": "none"}, "", "contradicts TIRESIAS_CHECKPOINT=none"),
+    ],
+)
+def test_a_choice_that_is_impossible_is_refused_in_one_line(
+    folder: Path, words: list[str], env: dict[str, str], header: str, message: str
+) -> None:
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{header}true\n")
+    done = run(folder, *words, "job.sh", **env)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
+
+
+def test_the_option_counts_more_than_the_variable(folder: Path) -> None:
+    done = run(folder, "--opportunistic=yes", "--no-requeue", "job.sh", TIRESIAS_OPPORTUNISTIC="restart")
+    assert done.returncode == 0
+    assert "export TIRESIAS_OPPORTUNISTIC=yes\n" in done.stdout
 
 
 def test_without_slurm(folder: Path) -> None:

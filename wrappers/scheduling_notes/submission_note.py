@@ -17,7 +17,8 @@ from tiresias.protocol.job_kind import Key, script_hash
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.protocol.submitted_scripts import key, note
-from tiresias.wrappers import previous_job, settings
+from tiresias.wrappers import opportunistic, previous_job, settings
+from tiresias.wrappers.previous_job import PreviousJob
 from tiresias.wrappers.scheduling_notes import save_detection, site_controller, wording
 from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions
 
@@ -37,27 +38,36 @@ def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str],
         silent: Record the script only.
     """
     kind, root = script_hash(script), Path(settings.of_job(os.environ)[environment.CONTROL_ROOT])
+    seen_in, before = save_detection.seen_in(name, script, arguments), previous_job.of_script(root, kind)
     try:
         if not silent:
-            log_line(scheduling_note(name, asked, arguments, script))
+            log_line(scheduling_note(name, asked, kind, seen_in, before))
     except OSError as error:
         log_line(f"the scheduling note for this job could not be written: {one_line(error)}")
     if "test-only" not in asked:
-        note(root, key(path, asked.get("job-name") or name), kind)
+        saves = wording.saves(seen_in, before) or bool(os.environ.get(environment.CHECKPOINT))
+        note(root, key(path, asked.get("job-name") or name), kind, opportunistic.noted(os.environ, saves))
 
 
-def scheduling_note(name: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes) -> str:
-    """Return the note in one line."""
-    kind = script_hash(script)
+def scheduling_note(name: str, asked: SubmitOptions, kind: str, seen_in: str, before: PreviousJob | None) -> str:
+    """Return the note in one line.
+
+    Args:
+        name: File name of the script.
+        asked: The submit options.
+        kind: Hash of the script.
+        seen_in: The file that names checkpoints, "" without one.
+        before: What the last job of the script showed.
+    """
     root = Path(settings.of_job(os.environ)[environment.CONTROL_ROOT])
     scheduling = wording.scheduling(asked, _user(), site_controller.of_host(site_configuration.read(), time.time()))
-    seen_in, before = save_detection.seen_in(name, script, arguments), previous_job.of_script(root, kind)
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
         scheduling.words,
         wording.self_saving(asked, scheduling.managed, os.environ.get(environment.CHECKPOINT, ""))
         or wording.saving(asked, scheduling.managed, seen_in, before),
         wording.renewal(asked, seen_in or os.environ.get(environment.CHECKPOINT, ""), before),
+        wording.opportunistic(opportunistic.chosen(os.environ), scheduling.managed),
         wording.order(asked, scheduling.managed),
         placing(root, kind, asked.get("job-name") or name),
     ]

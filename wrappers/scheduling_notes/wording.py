@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tiresias.protocol.opportunistic_choice import NO, YES
 from tiresias.wrappers.previous_job import PreviousJob
 from tiresias.wrappers.scheduling_notes.site_controller import SiteController
 from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions, asks_for_gpus
@@ -37,7 +38,7 @@ def saving(options: SubmitOptions, managed: bool, seen_in: str, earlier: Previou
     if options.get("requeue") == "no":
         return "never preempted, as --no-requeue keeps it from coming back"
     why = _why(seen_in, earlier)
-    if _saves(seen_in, earlier):
+    if saves(seen_in, earlier):
         return f"{'may be preempted' if managed else 'saves before its time limit'}: {why}"
     return (
         f"not preempted unless its program registers for checkpoints: {why} (tiresias rehearse checks it)"
@@ -49,7 +50,7 @@ def saving(options: SubmitOptions, managed: bool, seen_in: str, earlier: Previou
 def renewal(options: SubmitOptions, seen_in: str, earlier: PreviousJob | None) -> str:
     """Describe the time limit of a job that can save; "" without a limit or saves. Slurm 22.05 passes jobs no end time."""
     limit = options.get("time")
-    if not limit or not _saves(seen_in, earlier):
+    if not limit or not saves(seen_in, earlier):
         return ""
     if options.get("requeue") == "no":
         return f"it saves before its time limit ({limit}) and ends there"
@@ -69,7 +70,20 @@ def order(options: SubmitOptions, managed: bool) -> str:
     return "; ".join(filter(None, [without, begin]))
 
 
-def _saves(seen_in: str, earlier: PreviousJob | None) -> bool:
+def opportunistic(choice: str, managed: bool) -> str:
+    """Describe the choice of `--opportunistic` where it is not the default."""
+    if not managed or choice == YES:
+        return ""
+    if choice == NO:
+        return "never runs beyond the cells of its virtual cluster (--opportunistic=no)"
+    return (
+        "beyond the cells of its virtual cluster, its run is ended and starts again from the beginning when the GPUs are "
+        "needed, unless it can save (--opportunistic=restart)"
+    )
+
+
+def saves(seen_in: str, earlier: PreviousJob | None) -> bool:
+    """Return whether the program of the script is expected to save."""
     return bool(seen_in) or (earlier is not None and earlier.registered)
 
 

@@ -37,7 +37,7 @@ def job(name: str = "1", command: str = "/home/a/train.sh", **more: Any) -> Slur
     return replace(EXAMPLE, id=name, command=command, **values)
 
 
-EXAMPLE = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {"script": "", "command": ""})  # type: ignore[arg-type]
+EXAMPLE = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {"script": "", "command": "", "opportunistic": ""})  # type: ignore[arg-type]
 
 
 def scripts(known: KnownScripts) -> dict[str, str]:
@@ -65,6 +65,51 @@ def test_of_several_scripts_at_one_path_the_one_at_the_submission(tmp_path: Path
     control.write(folder, submitted_scripts.file_name(of), {"of": of, "scripts": [[NOW - 500, A], [NOW, B]]})
     jobs = [job("1", submit_time=NOW - 100), job("2"), job("3", submit_time=NOW - 900)]
     assert scripts(KnownScripts(Slurm(*jobs), tmp_path)) == {"1": A, "2": B, "3": ""}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("noted", "choice"),
+    [
+        ([], ""),
+        ([(NOW, "restart")], "restart"),
+        ([(NOW - 500, "yes"), (NOW, "restart")], "restart"),
+        ([(NOW - 500, "restart"), (NOW + 100, "yes")], "restart"),
+        ([(NOW + 1, "restart")], "restart"),
+        ([(NOW - 500, "yes"), (NOW + 1, "restart")], ""),
+        ([(NOW + 1, "yes"), (NOW + 2, "restart")], ""),
+        ([(NOW + 3, "restart")], ""),
+    ],
+)
+def test_the_choice_at_the_submission_unless_the_clocks_leave_it_open(
+    noted: list[tuple[int, str]], choice: str
+) -> None:
+    """A restart that no owner accepted is worse than a choice that is not known until the first run."""
+    assert submitted_scripts.choice_at(noted, NOW) == choice
+
+
+def test_a_job_has_the_choice_of_its_note_also_after_others_follow(tmp_path: Path) -> None:
+    of, slurm = "/home/a/train.sh", Slurm(job())
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    note(tmp_path, of, A, "restart")
+    assert [(one.script, one.opportunistic) for one in known.snapshot().jobs] == [(A, "restart")]
+    note(tmp_path, of, A, "yes")
+    slurm.jobs = (job(submit_time=NOW + 50),)
+    assert [(one.script, one.opportunistic) for one in known.snapshot().jobs] == [(A, "restart")]
+    folder = control.submitted_folder(tmp_path, os.getuid())
+    content = control.read(folder / submitted_scripts.file_name(of), os.getuid())
+    assert [choice for _, choice in content["opportunistic"]] == ["restart", "yes"]
+    assert len(content["scripts"]) == 1
+
+
+@pytest.mark.parametrize(
+    "entry", [[NOW, "maybe"], [NOW, 1], ["x", "restart"], [-1, "restart"], [NOW], "restart", [True, "no"]]
+)
+def test_what_is_no_choice_is_left_out(tmp_path: Path, entry: Any) -> None:
+    folder, of = control.submitted_folder(tmp_path, os.getuid()), "/home/a/train.sh"
+    folder.mkdir(parents=True)
+    content = {"of": of, "scripts": [[NOW, A]], "opportunistic": [entry]}
+    control.write(folder, submitted_scripts.file_name(of), content)
+    assert [one.opportunistic for one in KnownScripts(Slurm(job()), tmp_path).snapshot().jobs] == [""]  # type: ignore[arg-type]
 
 
 def test_a_note_that_is_seen_late_and_a_job_that_is_requeued(tmp_path: Path) -> None:
