@@ -213,7 +213,9 @@ def stages(centre: Centre) -> dict[str, float]:
     plan = timed("decide", lambda: decide(seen, config.policy))
     about = {"cluster": "bench", "mode": "exact", "alarms": []}
     running = [job for job in managed if job.state == "RUNNING"]
-    unmovable = timed("unmovable", lambda: {job.id: observer.why_unmovable(job, slurm.time) for job in running})
+    unmovable = timed(
+        "unmovable", lambda: {job.id: observer.preemptability.why_unmovable(job, slurm.time) for job in running}
+    )
     news = Publication(about, slurm, seen, plan, dict(ledger.jobs), {}, unmovable, {}, (), config)
     timed("publish", lambda: centre.publisher.publish(news))
     timed("status", centre.answer)

@@ -72,6 +72,9 @@ class PublishedCosts(TypedDict, total=False):
     save: Annotated[float | None, "seconds of its newest save"]
     pause: Annotated[float | None, "seconds from the checkpoint signal to free GPUs"]
     redone: Annotated[int | None, "steps of the run before that were done again"]
+    lost: Annotated[
+        float | None, "seconds of the run that are done again, as the controller ended it without a checkpoint"
+    ]
     beneficiary: Annotated[str, "the job for which the run was preempted; empty: none, or not known"]
 
 

@@ -45,11 +45,12 @@ class Actor:
         allowance: Allowance | None = None, refusals: Refusals | None = None, quarantine: Quarantine | None = None,
         has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True, comment_field: CommentField | None = None,
         progress: Callable[[], None] = lambda: None,
+        kind_of_preemption: Callable[[SlurmJob], IntentKind] = lambda job: IntentKind.PREEMPT,
     ) -> None:  # fmt: skip
         """Continues with the open intents of the journal. See TransitionContext for the arguments."""
         self.context = TransitionContext(
             backend, journal, ledger, config, report, allowance or Allowance(), refusals or Refusals(config.backoff),
-            quarantine or Quarantine(), has_begun, comment_field, progress,
+            quarantine or Quarantine(), has_begun, comment_field, progress, kind_of_preemption,
         )  # fmt: skip
         self._holds = JobHolds(self.context)
         self._forgotten = ForgottenChanges(self.context, self._holds)
@@ -207,7 +208,10 @@ class Actor:
 
     def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
         nodes, cells = (reserved.nodes, owned_cells.of_start(reserved)) if reserved else ((), "")
-        self._engine.begin(victim, IntentKind.PREEMPT, now, nodes=nodes, beneficiary=beneficiary, cells=cells)
+        job = self.context.record(victim)
+        assert job is not None  # the plan was made from these records
+        kind = self.context.kind_of_preemption(job)
+        self._engine.begin(victim, kind, now, nodes=nodes, beneficiary=beneficiary, cells=cells)
 
     def rebind(self, cells: Mapping[str, str]) -> None:
         """Journal in which cells of their virtual clusters jobs hold their GPUs from now on, by job id (owned_cells.py)."""

@@ -49,6 +49,7 @@ def recall(
     actor = Actor(
         services.backend, services.journal, ledger, config.preemption, observer.reports.fresh, services.allowance, refusals,
         services.quarantine, observer.has_begun, comment_field, services.events.progress,
+        observer.preemptability.kind_of_preemption,
     )  # fmt: skip
     shadow = Shadow(services.journal, config.lease_seconds) if config.mode == "shadow" else None
     return JobMemory(ledger, refusals, observer, actor, KnownTopology(services.backend.topology), shadow)

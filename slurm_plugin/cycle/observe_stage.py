@@ -95,14 +95,15 @@ class ObserveStage:
                     _note_cost(memory, job, report)
 
     def _note_claims(self, memory: JobMemory, managed: Sequence[SlurmJob], now: float) -> None:
-        """Store what running jobs report of their progress."""
+        """Store what running jobs report of their progress and of their owners' choices."""
         reports, ledger = memory.observer.reports, memory.ledger
         memory.observer.progress.begin_cycle(ledger.jobs)
         for job in managed:
             if job.state == "RUNNING" and not job.completing:
                 with self._services.quarantine.guard("reading its progress", job.id):
-                    if reports.of(job).restart == job.restarts:
+                    if (report := reports.of(job)).restart == job.restarts:
                         row = ledger.jobs[job.id]
+                        ledger.requests.note_choice(row, report.opportunistic)
                         memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
 
 

@@ -55,6 +55,7 @@ class PublishStage:
             rows=dict(memory.ledger.jobs),
             phases=_phases(memory),
             unmovable=_unmovable(context, running),
+            confined=_confined(context, decided),
             decisions=self._services.decisions.newest_first(),
             config=context.config,
             profiles=decided.profiles,
@@ -80,7 +81,7 @@ class PublishStage:
         services, memory = self._services, context.memory
         return [
             *context.site.alarms,
-            *sharing.alarms(memory.observer.unprotected),
+            *sharing.alarms(memory.observer.preemptability.unprotected),
             *services.traffic.alarms(services.allowance.postponed),
             *services.rules.alarms,
             *memory.actor.alarms,
@@ -108,7 +109,18 @@ def _phases(memory: JobMemory) -> dict[str, str]:
 def _unmovable(context: CycleContext, running: Sequence[SlurmJob]) -> dict[str, str]:
     """Why running jobs may not be preempted now, by job id; "" for those that may."""
     memory, now = context.memory, context.slurm.time
-    return {job.id: memory.observer.why_unmovable(job, now) for job in running if job.id in memory.ledger.jobs}
+    why = memory.observer.preemptability.why_unmovable
+    return {job.id: why(job, now) for job in running if job.id in memory.ledger.jobs}
+
+
+def _confined(context: CycleContext, decided: Decided) -> dict[str, str]:
+    """Why waiting jobs may not run beyond the cells of virtual clusters, by job id; none where there are no virtual clusters."""
+    jobs, why = decided.snapshot.jobs, context.memory.observer.preemptability.why_confined
+    if jobs.opportunistic is None:
+        return {}
+    rows = np.flatnonzero(~jobs.opportunistic & (jobs.state == JobState.WAITING))
+    waiting = {jobs.id[row] for row in rows.tolist()}
+    return {job.id: why(job, context.slurm.time) for job in decided.managed if job.id in waiting}
 
 
 def _deadlines(context: CycleContext) -> Mapping[str, float]:

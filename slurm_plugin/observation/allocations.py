@@ -10,12 +10,12 @@ from tiresias.scheduler.model import Allocations, Floats, Ints, Nodes
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.intents import PREEMPTIONS, Intent, IntentKind, IntentStep
 
 
 def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
     """Return the starts that open preemptions lead to, by beneficiary, so that these are not planned again."""
-    preemptions = [one for one in intents.values() if one.kind == IntentKind.PREEMPT and one.beneficiary]
+    preemptions = [one for one in intents.values() if one.kind in PREEMPTIONS and one.beneficiary]
     return {
         one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes, cells=one.cells)
         for one in preemptions

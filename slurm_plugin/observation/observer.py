@@ -23,10 +23,11 @@ from tiresias.slurm_plugin.observation.allocations import allocations, held_by_n
 from tiresias.slurm_plugin.observation.held_cells import cells_of
 from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
+from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptability
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import RequestCache
-from tiresias.slurm_plugin.state import job_claims, job_reasons
+from tiresias.slurm_plugin.state import job_claims
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -50,14 +51,12 @@ class Observer:
         self._admission_waits = admission_waits or frozenset({config.admission_wait})
         self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
+        self.preemptability = Preemptability(config, ledger, self.reports)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
         self._requests = RequestCache()
-        self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
         self._rules, self._admission_changes = NO_RULES, math.inf
-        self._not_restartable: Mapping[str, str] = {}
-        self._paused = ""
 
     def observe(
         self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent],
@@ -75,12 +74,12 @@ class Observer:
             switches: Slurm's topology; () where it has none.
             paused: why no job is preempted at all; "" where jobs are.
         """
-        self._switches, self._paused = switches, paused
+        self._switches = switches
         if rules is not self._rules:
-            self.unprotected = sharing.unprotected(rules.partitions.values(), self._config.partitions)
+            self.preemptability.unprotected = sharing.unprotected(rules.partitions.values(), self._config.partitions)
         self._rules = rules
         running = [job for job in managed if job.state == "RUNNING" and not job.completing]
-        self._not_restartable = not_restartable(rules, running, slurm.time)
+        self.preemptability.begin_cycle(not_restartable(rules, running, slurm.time), paused)
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         intents = {**promised(intents), **intents}
         shown = [job for job in managed if self._competes(job) and not counts_as_ended(job, slurm.time)]
@@ -100,32 +99,6 @@ class Observer:
         )
         others = [job for job in there if job.id not in shown_ids]
         return islands.with_islands(snapshot, nodes, shown, others, self._config.placement.islands)
-
-    def why_unmovable(self, job: SlurmJob, now: float) -> str:
-        """Return why a running job may not be preempted now; "" if it may."""
-        row, policy = self._ledger.jobs[job.id], self._config.policy_of(job.partition)
-        if not job.batch:
-            return "an srun or salloc allocation cannot be requeued"
-        if not job.requeue:
-            return "submitted with --no-requeue"
-        if row.unmovable:
-            return job_reasons.text(row.unmovable)
-        if now < (until := self._ledger.saves.late_until(row)):
-            return f"a job of its kind did not save in time: not preempted for another {until - now:.0f} s"
-        if found := next((share.node for share in job.shares if share.node in self.unprotected), ""):
-            return f"partition {self.unprotected[found]} comes before its own on {found} (PriorityTier)"
-        if policy.max_preemptions and row.preemptions >= policy.max_preemptions:
-            return f"was preempted {row.preemptions} times already (policy.max_preemptions)"
-        if now - row.last_preempted < policy.cooldown:
-            return "was preempted a short while ago (policy.cooldown)"
-        report = self.reports.of(job)
-        if report.restart == job.restarts and report.refused:
-            return report.refused
-        if report.restart != job.restarts or not report.ready:
-            return "has not shown that it can checkpoint"
-        if reason := self._not_restartable.get(job.id):
-            return f"could not start again now: {reason}"
-        return self._paused
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
         """Return the pending jobs that only the controller, or nothing yet, keeps waiting."""
@@ -217,6 +190,18 @@ class Observer:
             job_claims.expected(row, row_runs, now, self._ledger.trust_in(row.uid))
             for row, row_runs in zip(rows, runs, strict=True)
         ]
+        movable = np.array(
+            [
+                state == JobState.RUNNING and job.id not in intents and not self.preemptability.why_unmovable(job, now)
+                for job, state in zip(shown, states, strict=True)
+            ],
+            dtype=bool,
+        )
+        beyond = (
+            self.preemptability.columns(shown, np.array(states, dtype=np.int64), movable, now)
+            if self._config.virtual_clusters
+            else Beyond()
+        )
         return Jobs(
             id=tuple(job.id for job in shown),
             gpus=np.array([job.gpus for job in shown], dtype=np.int64),
@@ -228,13 +213,7 @@ class Observer:
             first_start=np.array([min(one) for one in starts], dtype=float),
             last_start=np.array([max(one) for one in starts], dtype=float),
             preempted=np.array([row.last_preempted or np.nan for row in rows], dtype=float),
-            movable=np.array(
-                [
-                    state == JobState.RUNNING and job.id not in intents and not self.why_unmovable(job, now)
-                    for job, state in zip(shown, states, strict=True)
-                ],
-                dtype=bool,
-            ),
+            movable=movable,
             eligible=np.array([self._is_due(job, now) and allowed.allows(job.id) for job in shown], dtype=bool),
             obstacle=tuple(self._obstacle(job, allowed, now) for job in shown),
             free_only=np.array([allowed.is_refused(job.id) for job in shown], dtype=bool),
@@ -256,6 +235,8 @@ class Observer:
             progress=np.array([np.nan if row.progress is None else row.progress for row in rows], dtype=float),
             claimed_remaining=np.array([one.remaining if one else np.nan for one in claims]) if any(claims) else None,
             claim_trust=np.array([one.weight if one else 1.0 for one in claims], dtype=float),
+            opportunistic=beyond.opportunistic,
+            reclaimable=beyond.reclaimable,
             style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],

@@ -60,6 +60,9 @@ class Publication:
         default_factory=dict
     )  # by beneficiary: epoch second until when its victims may save
     parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
+    confined: Mapping[str, str] = field(
+        default_factory=dict
+    )  # why jobs may not run beyond the cells of virtual clusters
     cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
     tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
@@ -244,7 +247,7 @@ def _job(
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
         "progress": known.progress if known else None, "total_steps": known.total_steps if known else None,
         "remaining": None if left != left else round(left, 3), **_cells(newest, row),
-        "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
+        "why": "; ".join(filter(None, [why, unmovable, _confined(newest, job)])), "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
 
 
@@ -255,6 +258,12 @@ def _cells(newest: Publication, row: int) -> dict[str, Any]:
         return {"virtual_cluster": "", "guaranteed": None}
     owned = [held.owned_cell[place] for place in np.flatnonzero(held.job == row).tolist()]
     return {"virtual_cluster": clusters[row], "guaranteed": bool(owned) and all(owned)}
+
+
+def _confined(newest: Publication, job: SlurmJob) -> str:
+    """Why a waiting job may not run beyond the cells of virtual clusters; "" where it may, or where there are none."""
+    reason = newest.confined.get(job.id, "")
+    return f"not opportunistically: {reason}" if reason else ""
 
 
 def _protected(until: float) -> str:

@@ -20,9 +20,15 @@ class IntentKind(StoredWord):
     """What is done to a job."""
 
     PREEMPT = "preempt"
+    RESTART = (
+        "restart"  # a preemption without a checkpoint: the run is ended, and the job starts again from the beginning
+    )
     RENEW = "renew"  # a requeue of a job that saved by itself, because its time limit was near
     START = "start"
     RELEASE = "release"  # of a hold and a pin; the job's row is its journal, so no intent of this kind is written
+
+
+PREEMPTIONS = (IntentKind.PREEMPT, IntentKind.RESTART)
 
 
 class IntentStep(StoredWord):
@@ -50,6 +56,7 @@ class IntentOutcome(StoredWord):
 
     ENDED = "ended"
     PARKED = "parked"
+    RESTARTED = "restarted"
     RUNNING = "running"
     LEFT_RUNNING = "left running"
     NOT_STARTED = "not started"

@@ -61,6 +61,11 @@ def stored(code: Unmovable | Unpinnable, *parameters: object) -> str:
     return f"{code}: {' '.join(map(str, parameters))}"
 
 
+def is_code(reason: str, code: Unmovable | Unpinnable) -> bool:
+    """Return whether a stored reason has this code."""
+    return reason.partition(": ")[0] == code
+
+
 def text(reason: str) -> str:
     """Return the words for a stored reason; "" for none. What is no code is returned as it is."""
     code, _, parameters = reason.partition(": ")

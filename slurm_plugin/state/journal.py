@@ -134,6 +134,11 @@ class Journal(History):
             )
         )
 
+    def savers(self) -> set[tuple[int, str]]:
+        """Return uid and kind of all jobs of which a run saved."""
+        found = "select distinct uid, kind from run join job using (key) where kind != '' and save is not null"
+        return set(self._db.execute(found))
+
     def late(self) -> dict[tuple[int, str], float]:
         """Return uid and kind of jobs that missed their deadline, and the epoch second of it."""
         found = self._db.execute("select name, value from meta where name like 'late-%'").fetchall()

@@ -87,8 +87,10 @@ class History:
 
     def beneficiaries(self, key: str) -> dict[int, str]:
         """Return the beneficiary of each preemption of a job, by restart count; of the newest KEPT_INTENTS intents only."""
+        ends = ((IntentKind.PREEMPT, IntentOutcome.PARKED), (IntentKind.RESTART, IntentOutcome.RESTARTED))
         query = "select restart, beneficiary from intent where key = ? and kind = ? and outcome like ?"
-        return dict(self._db.execute(query, (key, IntentKind.PREEMPT, f"{IntentOutcome.PARKED}%")).fetchall())
+        found = (self._db.execute(query, (key, kind, f"{outcome}%")) for kind, outcome in ends)
+        return {restart: beneficiary for rows in found for restart, beneficiary in rows}
 
     def count_controlled(self) -> int:
         """Return how many live jobs the controller holds, starts or preempts."""

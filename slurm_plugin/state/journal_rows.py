@@ -33,6 +33,8 @@ class JobRow:
         claim_at, claim_left: seconds of work at the newest claim of remaining work, and that claim, seconds (job_claims.py); None:
             it never claimed anything.
         earliest_at, earliest_left: the same of the claim with the earliest end.
+        opportunistic: the owner's choice for runs beyond the cells of its virtual cluster (protocol/opportunistic_choice.py);
+            "": not known.
     """
 
     key: str
@@ -67,6 +69,7 @@ class JobRow:
     claim_left: float | None = None
     earliest_at: float | None = None
     earliest_left: float | None = None
+    opportunistic: str = ""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,7 @@ class RunRow:
         redone: steps of the run before that were executed again.
         pace: seconds a step.
         cells: the types of the cells of its virtual cluster that it holds, by node (owned_cells.py); "": none.
+        lost: seconds of the run that are done again, because the controller ended it without a checkpoint; None: it did not.
     """
 
     key: str
@@ -96,6 +100,7 @@ class RunRow:
     redone: int | None = None
     pace: float | None = None
     cells: str = ""
+    lost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

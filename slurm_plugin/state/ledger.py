@@ -128,6 +128,8 @@ class Ledger:
             if self.requests.note(row, restored := own_tasks.restored(row, job)):
                 self.resurfaced.append(restored)
             self.requests.note_gpus(row, job)
+            if not row.opportunistic:  # else it is known, or its supervisor has reported it
+                self.requests.note_choice(row, job.opportunistic)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """End the rows whose jobs are gone, and collect those that are no longer managed."""
@@ -199,11 +201,11 @@ class Ledger:
 
     def note(
         self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,
-        pause: float | None = None, redone: int | None = None, pace: float | None = None,
+        pause: float | None = None, redone: int | None = None, pace: float | None = None, lost: float | None = None,
     ) -> None:  # fmt: skip
         """Store the measured costs of a run; None leaves the stored value."""
         run = self.runs[row.key].get(restart)
-        measured = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace}
+        measured = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace, "lost": lost}
         news = {
             name: value for name, value in measured.items() if value is not None and getattr(run, name, None) != value
         }
@@ -214,6 +216,8 @@ class Ledger:
         self._journal.save_run(run)
         self._count(row)
         self.costs[row.id] = preemption_cost(self._in_order(row))
+        if save is not None:
+            self.saves.note_saved(row)
         if pause is not None:
             self.saves.note_parked(row)
 

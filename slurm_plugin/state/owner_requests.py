@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tiresias.protocol.opportunistic_choice import combined
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Journal
@@ -37,6 +38,13 @@ class OwnerRequests:
         is_request = job.state == "PENDING" and not job.completing and not row.pinned
         if (is_request or not row.min_gpus) and (row.min_gpus, row.max_gpus) != (job.gpus, job.gpus):
             row.min_gpus = row.max_gpus = job.gpus
+            self._journal.save_job(row)
+
+    def note_choice(self, row: JobRow, choice: str) -> None:
+        """Store the owner's choice of `tsbatch --opportunistic`; "", not known, leaves what is stored."""
+        chosen = combined(row.opportunistic, choice)
+        if row.opportunistic != chosen:
+            row.opportunistic = chosen
             self._journal.save_job(row)
 
     def adopt(self, row: JobRow, job: SlurmJob) -> None:

@@ -16,6 +16,7 @@ class SaveProof:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._proven = journal.proven()  # jobs that parked on request
+        self._savers = journal.savers()
         self._late = journal.late()
 
     def level(self, row: JobRow, runs: Iterable[RunRow]) -> int:
@@ -30,6 +31,15 @@ class SaveProof:
         if _saver(row) in self._proven or any(run.pause is not None for run in runs):
             return 2
         return int(any(run.save is not None for run in runs))
+
+    def has_saved(self, row: JobRow, runs: Iterable[RunRow]) -> bool:
+        """Return whether a run of the job, or of another job of its kind, has saved, by itself or on request."""
+        is_known = _saver(row) in self._savers or _saver(row) in self._proven
+        return is_known or any(run.save is not None or run.pause is not None for run in runs)
+
+    def note_saved(self, row: JobRow) -> None:
+        """Note that a run saved; the journal has it with the run."""
+        self._savers.add(_saver(row))
 
     def note_parked(self, row: JobRow) -> None:
         """Note that a run parked on request; the journal has it with the run."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 11
+SCHEMA = 12
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -56,7 +56,7 @@ TABLES = (
   last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
   virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
-  total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real
+  total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real, opportunistic text
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -64,7 +64,7 @@ TABLES = (
     "create index by_owner on job (uid, over, key)",
     """create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
-  pace real, cells text, primary key (key, restart)
+  pace real, cells text, lost real, primary key (key, restart)
 ) without rowid""",
     """create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
@@ -119,6 +119,7 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table run add column cells text default ''",
         "alter table intent add column cells text default ''",
     ),
+    11: ("alter table job add column opportunistic text default ''", "alter table run add column lost real"),
 }
 
 

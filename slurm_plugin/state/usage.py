@@ -40,7 +40,8 @@ class Usage(NamedTuple):
         parked: Seconds between runs, and after the last one until the job ended.
         saving: Of `served`, GPU-seconds from checkpoint signals until the GPUs were free, where measured.
         restoring: Of `served`, GPU-seconds from starts after a preemption to the first step, where measured.
-        redone: Of `served`, GPU-seconds of steps that were done again, where measured.
+        redone: Of `served`, GPU-seconds of steps that were done again, where measured, and of runs that the controller ended
+            without a checkpoint.
     """
 
     runs: int = 0
@@ -65,7 +66,7 @@ def usage(job: JobRow, runs: Sequence[RunRow], window: Window, now: float) -> Us
     over = job.over or now
     ends = [run.end or over for run in runs]
     stops = [run for run in runs if _preempted(run) and window.holds(run.end)]
-    returns = [run for before, run in pairwise(runs) if _preempted(before) and window.holds(run.start)]
+    returns = [(before, run) for before, run in pairwise(runs) if _preempted(before) and window.holds(run.start)]
     return Usage(
         runs=sum(window.holds(run.start) for run in runs),
         preemptions=len(stops),
@@ -73,8 +74,9 @@ def usage(job: JobRow, runs: Sequence[RunRow], window: Window, now: float) -> Us
         queued=window.seconds(job.submit, runs[0].start if runs else over),
         parked=sum(map(window.seconds, ends, [*(run.start for run in runs[1:]), over])),
         saving=sum(_held(run, run.pause, over) for run in stops),
-        restoring=sum(_held(run, run.restore, over) for run in returns),
-        redone=sum(_held(run, (run.redone or 0) * (run.pace or 0.0), over) for run in returns),
+        restoring=sum(_held(run, run.restore, over) for _, run in returns),
+        redone=sum(_held(run, run.lost, over) for run in stops)
+        + sum(_held(*each, over) for each in map(_redone, returns)),
     )
 
 
@@ -92,8 +94,14 @@ def preemption_cost(runs: Sequence[RunRow]) -> float:
 
 
 def _preempted(run: RunRow) -> bool:
-    """Return whether the controller ended the run: only such a run has a measured pause."""
-    return run.pause is not None
+    """Return whether the controller ended the run: only such a run has a measured pause, or lost work."""
+    return run.pause is not None or run.lost is not None
+
+
+def _redone(runs: tuple[RunRow, RunRow]) -> tuple[RunRow, float]:
+    """Return a run after a preemption, and its seconds of steps that were done again; 0 where they count as lost already."""
+    before, run = runs
+    return run, 0.0 if before.lost is not None else (run.redone or 0) * (run.pace or 0.0)
 
 
 def _held(run: RunRow, seconds: float | None, over: float) -> float:

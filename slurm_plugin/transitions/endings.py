@@ -28,6 +28,10 @@ class Ending(Enum):
     ENDED_BEFORE_START = IntentOutcome.ENDED, "before it was started"
     ENDED_AT_ONCE = IntentOutcome.ENDED, "at once"
     PARKED = IntentOutcome.PARKED, "{seconds:.2f} s after the decision"
+    RESTARTED = (
+        IntentOutcome.RESTARTED,
+        "its run was ended {seconds:.2f} s after the decision; {lost:.0f} s of it are done again",
+    )
     RUNNING = IntentOutcome.RUNNING, "on {nodes}"
     NOT_PREEMPTED = IntentOutcome.LEFT_RUNNING, "it could not be preempted"
     NOT_NEEDED = IntentOutcome.LEFT_RUNNING, "job {beneficiary} cannot use its GPUs any more"

@@ -1,6 +1,7 @@
 """The hand-over: all victims of one beneficiary park before any of them is requeued, and the beneficiary is pinned to their nodes.
 
     victims:      hold -> turn -> signal -> wait -> parked -> requeue -> drain      (turn -> spare, wait -> unhold)
+    by restart:   hold -> turn -----------------> parked -> requeue -> drain      (turn, parked -> spare)
     beneficiary:                                 start -> prioritize -> confirm     (between `parked` and `requeue`)
 
 Slurm gives a free GPU to any pending job of any partition on the node. So the beneficiary is pinned and released with the highest
@@ -8,7 +9,8 @@ priority of all while the victims still hold the GPUs: where such a job fails fo
 nodes from every later job in the same pass (job_scheduler.c), and starts it at the end of the victims' clean-up.
 
 The victims that are most likely to be late are signalled first, the others once those have parked: a victim that does not save
-costs the others nothing.
+costs the others nothing. Victims that are preempted by a restart from the beginning are the last: they run on, in the step `parked`
+as well, until all others have parked and the beneficiary has been released.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class HandingOver:
         """The operations of the transition table that this class executes."""
         return {
             Operation.AWAIT_TURN: self._await_turn,
+            Operation.AWAIT_PARKED: self._await_parked,
             Operation.AWAIT_GROUP: self._await_group,
             Operation.SPARE: self._spare,
             Operation.PRIORITIZE: self._prioritize,
@@ -60,7 +63,14 @@ class HandingOver:
 
     def _comes_first(self, other: Intent, proof: int) -> bool:
         row = self._context.row(other)
-        return row is not None and other.step in BEFORE_PARKED and self._context.ledger.proof(row) < proof
+        return row is not None and _is_to_save(other) and self._context.ledger.proof(row) < proof
+
+    def _await_parked(self, intent: Intent, now: float) -> Result:
+        if not is_in_run(self._context.record(intent.id), intent):
+            return IntentStep.DRAIN  # which finds out how the run ended
+        if not self._lacks_only_gpus(intent.beneficiary, now):
+            return IntentStep.SPARE
+        return STAY if any(map(_is_to_save, group_of(self._context, intent.beneficiary))) else IntentStep.PARKED
 
     def _await_group(self, intent: Intent, now: float) -> Result:
         if not is_in_run(self._context.record(intent.id), intent):
@@ -68,8 +78,8 @@ class HandingOver:
         start = self._context.intents.get(intent.beneficiary)
         if not intent.beneficiary or (start is None and not self._lacks_only_gpus(intent.beneficiary, now)):
             give_up(self._context, intent, now)
-            return IntentStep.REQUEUE
-        if self._runs_again(intent):
+            return MOVED if intent.step == IntentStep.SPARE else IntentStep.REQUEUE
+        if intent.kind == IntentKind.PREEMPT and self._runs_again(intent):
             return IntentStep.TURN
         group = group_of(self._context, intent.beneficiary)
         if any(one.step in BEFORE_PARKED for one in group):
@@ -160,3 +170,8 @@ class HandingOver:
             if fits and start.job not in self._context.intents and self._lacks_only_gpus(start.job, now):
                 left.subtract(dict(start.nodes))
                 yield start
+
+
+def _is_to_save(intent: Intent) -> bool:
+    """Whether a victim is preempted by checkpoint and has not parked."""
+    return intent.kind == IntentKind.PREEMPT and intent.step in BEFORE_PARKED

@@ -1,4 +1,4 @@
-"""The operations of a preemption and of a renewal.
+"""The operations of a preemption, with a checkpoint or by a restart from the beginning, and of a renewal.
 
 A victim with a beneficiary also waits for the other victims, before the signal and before the requeue (handover.py).
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.interface import NotRequeueable, SlurmJob
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.intents import PREEMPTIONS, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.job_reasons import Unmovable
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext, is_in_run
@@ -101,13 +102,23 @@ class Preempting:
             return Ending.ENDED_IN_PREEMPTION.end()
         if job.completing or is_in_run(job, intent):
             return STAY
-        if intent.kind == IntentKind.PREEMPT:
+        if intent.kind in PREEMPTIONS:
             row.preemptions += 1
             row.last_preempted = now
             self._context.ledger.save(row)
+        if intent.kind == IntentKind.RESTART:
+            return self._ended_without_save(intent, row, job, now)
         if intent.beneficiary:  # else it had saved before the controller signalled it
             self._context.ledger.note(row, intent.restart, pause=round(now - intent.began, 3))
         return Ending.PARKED.end(seconds=now - intent.began)
+
+    def _ended_without_save(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> Result:
+        """The end of a run that the controller ended without a checkpoint: what it did since its last save is done again."""
+        run, report = self._context.ledger.runs[row.key].get(intent.restart), self._context.report(job)
+        saved = report.saved_at if report.restart == intent.restart else None
+        lost = max(run.end - max(run.start, saved or 0.0), 0.0) if run else 0.0
+        self._context.ledger.note(row, intent.restart, lost=lost)
+        return Ending.RESTARTED.end(seconds=now - intent.began, lost=lost)
 
     def _leave_running(self, intent: Intent, now: float) -> Result:
         row = self._context.row(intent)

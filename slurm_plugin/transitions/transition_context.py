@@ -11,7 +11,7 @@ from tiresias.scheduler.model import Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, NoSuchJob, SlurmJob
 from tiresias.slurm_plugin.config import PreemptionConfig
-from tiresias.slurm_plugin.state.intents import Intent
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -32,6 +32,7 @@ class TransitionContext:
         report: reads what a job's supervisor reports.
         has_begun: whether no begin time that the job's owner set is still to come, at that epoch second.
         comment_field: the field in which pending jobs have a comment of the controller.
+        kind_of_preemption: whether a running job is preempted by checkpoint, or by a restart from the beginning.
         progress: called before each job that is acted on, so that the watchdog sees that no call hangs.
         intents: the open ones, by job id.
         reserved: the reservations of the newest plan.
@@ -52,6 +53,7 @@ class TransitionContext:
     has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True
     comment_field: CommentField | None = None
     progress: Callable[[], None] = lambda: None
+    kind_of_preemption: Callable[[SlurmJob], IntentKind] = lambda job: IntentKind.PREEMPT
     intents: dict[str, Intent] = field(init=False)
     reserved: tuple[Start, ...] = ()
     news: list[Decision] = field(default_factory=list)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
+from tiresias.protocol.opportunistic_choice import RESTART
 from tiresias.slurm_plugin.admission.refusals import ANSWERED
 from tiresias.slurm_plugin.backends.interface import JobRefused
+from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.job_reasons import Unmovable
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.endings import End, Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
@@ -53,7 +56,7 @@ class TransitionEngine:
         )
         self._context.journal.begin(intent)
         self._context.intents[job_id] = intent
-        self._context.add_news(now, job_id, kind, _cause(intent))
+        self._context.add_news(now, job_id, kind, _cause(intent, row))
 
     def begin_start(self, job_id: str, nodes: NodeGpus, now: float, beneficiary: str = "", cells: str = "") -> None:
         """As `begin`, with the hold of a job that is not held: pins are put on held jobs only."""
@@ -126,11 +129,22 @@ class TransitionEngine:
         self.finish(intent, Ending.REFUSED.end(message=message), now)
 
 
-def _cause(intent: Intent) -> str:
+def _cause(intent: Intent, row: JobRow) -> str:
     """Why the intent was begun, for the log."""
     if intent.kind == IntentKind.START:
         return f"on {', '.join(f'{node}:{gpus}' for node, gpus in intent.nodes)}"
+    if intent.kind == IntentKind.RESTART:
+        return f"for job {intent.beneficiary}: its run is ended and starts again, {_why_ended(row)}"
     if intent.beneficiary:
         return f"for job {intent.beneficiary}"
     renewed = intent.kind == IntentKind.RENEW
     return "it has saved before its time limit" if renewed else "it has saved, though late"
+
+
+def _why_ended(row: JobRow) -> str:
+    """Why the run is ended without a checkpoint."""
+    if row.opportunistic == RESTART:
+        return "from the beginning unless it has saved, as its owner accepts (tsbatch --opportunistic=restart)"
+    if row.unmovable:
+        return f"as it {job_reasons.text(row.unmovable)}"
+    return "as it has not shown in this run that it can checkpoint"

@@ -1,6 +1,7 @@
 """The transition table: what is done in each step of a preemption, a renewal, a start and a release, and what may follow.
 
     preempt:  hold -> turn -> signal -> wait -> parked -> requeue -> drain
+    restart:  hold -> turn -> parked -> requeue -> drain, a preemption without a checkpoint
     renew:    hold -> signal -> wait -> requeue -> drain
     start:    start -> confirm, within a hand-over start -> prioritize -> confirm
     release:  pinned -> held
@@ -19,7 +20,8 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, StoredWord
 
-PREEMPT, RENEW, START, RELEASE = IntentKind.PREEMPT, IntentKind.RENEW, IntentKind.START, IntentKind.RELEASE
+PREEMPT, RESTART, RENEW = IntentKind.PREEMPT, IntentKind.RESTART, IntentKind.RENEW
+START, RELEASE = IntentKind.START, IntentKind.RELEASE
 Step = IntentStep
 
 
@@ -28,6 +30,7 @@ class Operation(Enum):
 
     HOLD = "hold the running job, so that it stays pending after the requeue"
     AWAIT_TURN = "wait until the victims that are more likely to be late have parked"
+    AWAIT_PARKED = "wait until the victims that save have parked"
     SIGNAL = "send the checkpoint signal"
     AWAIT_SAVE = "wait for the checkpoint"
     AWAIT_GROUP = "wait until all victims of the beneficiary have parked; the last one starts the beneficiary"
@@ -107,6 +110,13 @@ TABLE = (
     Transition(PREEMPT, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
     Transition(PREEMPT, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
     Transition(PREEMPT, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
+    Transition(RESTART, Step.HOLD, Do.HOLD, Step.TURN, (), 11, Phase.RUNNING, ("hold",)),
+    Transition(RESTART, Step.TURN, Do.AWAIT_PARKED, Step.PARKED, (Step.DRAIN, Step.SPARE), 10, Phase.RUNNING),
+    Transition(RESTART, Step.PARKED, Do.AWAIT_GROUP, Step.REQUEUE, (Step.DRAIN, Step.SPARE), 7, Phase.RUNNING),
+    Transition(RESTART, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
+    Transition(RESTART, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
+    Transition(RESTART, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
+    Transition(RESTART, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
     Transition(RENEW, Step.HOLD, Do.HOLD, Step.SIGNAL, (), 11, Phase.SIGNALLED, ("hold",)),
     Transition(RENEW, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
     Transition(RENEW, Step.WAIT, Do.AWAIT_SAVE, Step.REQUEUE, _GO_BACK, 8, Phase.SAVING, (), _SAVE),
@@ -146,6 +156,11 @@ BEFORE_SIGNAL = _before(IntentStep.SIGNAL)
 BEFORE_PARKED = _before(IntentStep.PARKED)
 BEFORE_REQUEUE = _before(IntentStep.REQUEUE)
 RELEASING_GPUS = tuple(row.step for row in path(PREEMPT, IntentStep.REQUEUE))
+
+
+def is_untouched(intent: Intent) -> bool:
+    """Whether a preemption has done nothing to its job but hold it: its run may go on as if nothing had been begun."""
+    return intent.step in (BEFORE_REQUEUE if intent.kind == RESTART else BEFORE_SIGNAL)
 
 
 def is_overdue(intent: Intent, config: PreemptionConfig, now: float) -> bool:

@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.views.text import clock
 ACTION_STYLES = {
     "start": "cyan", "running": "green", "preempt": "magenta", "parked": "magenta", "ended": "bright_black",
     "left running": "yellow", "not started": "yellow", "refused": "red", "released": "yellow", "promote": "blue",
-    "shadow": "yellow",
+    "shadow": "yellow", "restart": "magenta", "restarted": "magenta",
 }  # fmt: skip
 _DECISIONS = (
     Column("time", 12, limit=12),

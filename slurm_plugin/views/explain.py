@@ -115,6 +115,8 @@ def _losses(explanation: Explanation, now: float) -> str:
     preempted = [run for run in explanation.get("runs", []) if run.get("beneficiary") and run["end"]]
     newest = preempted[-1] if preempted else None
     last = f", last at {clock(newest['end'] or now, now)} for job {newest['beneficiary']}" if newest else ""
+    if newest and newest.get("lost") is not None:
+        last += f", which ended its run without a checkpoint: {duration(newest['lost'] or 0.0)} are done again"
     sums = explanation.get("had", {})
     lost = sums.get("saving", 0.0) + sums.get("restoring", 0.0) + sums.get("redone", 0.0)
     cost = f"; measured cost {service(lost)}" if lost else ""

@@ -32,7 +32,8 @@ SECONDS = ("queued", "parked")
 SORTS = ("served", "lost", "preemptions", "waited", "runs", "submit")
 SHOWN = 50  # rows of a table on a terminal
 NOTE = (
-    "lost: GPU time without progress because of preemptions, where measured: saves, restarts and repeated steps.",
+    "lost: GPU time without progress because of preemptions, where measured: saves, restarts and repeated steps, and runs that",
+    "were ended without a checkpoint (tsbatch --opportunistic=restart).",
     "The gain is not recorded: `tiresias whatif` replays the same jobs under another policy.",
 )
 

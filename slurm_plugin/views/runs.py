@@ -21,6 +21,7 @@ _RUNS = (
     Column("save", 7, right=True, needs=100),
     Column("pause", 7, right=True, needs=100),  # from the signal to free GPUs
     Column("redone", 6, right=True, needs=100),
+    Column("lost", 7, right=True, needs=120),  # of a run that was ended without a checkpoint
     Column("for job", 8, needs=110, wraps=True),  # the job for which this run was preempted
     Column("where", 10, share=1, wraps=True),
 )
@@ -56,6 +57,7 @@ def _cells(run: PublishedRun, now: float) -> dict[str, Cell]:
         "save": _seconds(run.get("save")),
         "pause": _seconds(run.get("pause")),
         "redone": "" if (redone := run.get("redone")) is None else str(redone),
+        "lost": _seconds(run.get("lost")),
         "for job": run.get("beneficiary", ""),
         "where": " ".join(run["nodes"]),
     }

@@ -37,9 +37,9 @@ class ModelCluster:
 
     # -- what users, admins and nodes do ------------------------------------------------------------------------------
 
-    def submit(self, job_id: str, gpus: int, work: float, habit: str, wait: float) -> ModelJob:
+    def submit(self, job_id: str, gpus: int, work: float, habit: str, wait: float, account: str = "") -> ModelJob:
         moment = int(self.now)
-        job = ModelJob(job_id, gpus, work, habit, moment, submit_time=moment, begin_time=moment + wait)
+        job = ModelJob(job_id, gpus, work, habit, moment, account, submit_time=moment, begin_time=moment + wait)
         self.jobs[job_id] = job
         return job
 
@@ -185,6 +185,8 @@ class ModelCluster:
         """Write what its supervisor and its program write."""
         folder = control.job_folder(self._root, os.getuid(), job.id)
         folder.mkdir(parents=True, exist_ok=True)
-        if job.habit != "dumb":
+        if job.habit not in ("dumb", "restart"):
             control.write(folder, control.PROGRAM, {"restart": job.restarts, "ready": True, "step": 1, "save": 0.5})
-        control.write(folder, control.SUPERVISOR, {"restart": job.restarts, "state": state, "step": 1})
+        choice = "restart" if job.choice == "restart" else "yes"
+        supervisor = {"restart": job.restarts, "state": state, "step": 1, "opportunistic": choice}
+        control.write(folder, control.SUPERVISOR, supervisor)

@@ -42,8 +42,9 @@ class ModelJob:
     id: str
     gpus: int
     work: float  # seconds of running that are left
-    habit: str  # good, slow (saves in 30 s), ignores, or dumb: it never reports that it can save
+    habit: str  # good, slow (saves in 30 s), ignores, or dumb and restart: it never reports that it can save
     submitted: int
+    account: str = ""
     state: str = "PENDING"
     completing_until: float = 0.0
     holder: str = ""
@@ -58,6 +59,11 @@ class ModelJob:
     saving_until: float = 0.0
     parked_until: float = 0.0
     runs: list[ModelRun] = field(default_factory=list)
+
+    @property
+    def choice(self) -> str:
+        """What tsbatch notes of its owner's choice (--opportunistic)."""
+        return {"restart": "restart", "dumb": "yes"}.get(self.habit, "saves")
 
     @property
     def completing(self) -> bool:

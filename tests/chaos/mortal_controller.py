@@ -67,7 +67,17 @@ class MortalController(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
         self.slurm = SlurmModel(self.folder / "control")
         self.slurm.before_call, self.slurm.after_call = self._before_call, self._at_call
-        self.config = Config(
+        self.config = self.configuration()
+        self.past: list[ModelJob] = []  # whose id was given to another one
+        self.submitted = 0
+        self.calls_left = self.points_left = -1
+        self.forgotten: set[str] = set()  # held again, and no controller has polled since
+        self.meanwhile: list[tuple[int, str, int]] = []  # reads of Slurm until it happens, the action, the job's number
+        self.controller: Controller | None = None
+        self._live()
+
+    def configuration(self) -> Config:
+        return Config(
             mode="exact",
             period=1.0,
             poll=0.1,
@@ -76,13 +86,6 @@ class MortalController(RuleBasedStateMachine):
             preemption=PreemptionConfig("USR2", deadline=20.0, start_timeout=5.0, backoff=3.0),
             rpc=Rpc(rate=0.0),
         )
-        self.past: list[ModelJob] = []  # whose id was given to another one
-        self.submitted = 0
-        self.calls_left = self.points_left = -1
-        self.forgotten: set[str] = set()  # held again, and no controller has polled since
-        self.meanwhile: list[tuple[int, str, int]] = []  # reads of Slurm until it happens, the action, the job's number
-        self.controller: Controller | None = None
-        self._live()
 
     # -- lives ----------------------------------------------------------------------------------------------------------
 

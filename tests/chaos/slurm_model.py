@@ -83,7 +83,8 @@ class SlurmModel(ModelCluster):
         reason = {"": "Resources", OWNER: "JobHeldUser", ADMIN: "JobHeldAdmin", CONTROLLER: "JobHeldAdmin"}[job.holder]
         running = job.state == "RUNNING"
         return SlurmJob(
-            id=job.id, raw_id=int(job.id), array_id=0, het_id=0, name=job.id, user="alice", uid=os.getuid(), account="",
+            id=job.id, raw_id=int(job.id), array_id=0, het_id=0, name=job.id, user="alice", uid=os.getuid(),
+            account=job.account, opportunistic=job.choice,
             partition="gpu", state=job.state, completing=job.completing, reason="None" if running else reason,
             priority=0 if job.holder else 100, restarts=job.restarts, submit_time=job.submit_time,
             begin_time=int(job.begin_time), start_time=0 if job.state == "PENDING" else job.start_time,

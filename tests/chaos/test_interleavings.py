@@ -79,9 +79,12 @@ class Interleavings(MortalController):
         hook=st.booleans(),
     )
     def submit(self, gpus: int, work: float, habit: str, hook: bool) -> None:
+        self._submit(gpus, work, habit, hook)
+
+    def _submit(self, gpus: int, work: float, habit: str, hook: bool, account: str = "") -> None:
         self.submitted += 1
         wait = self.config.admission_wait if hook else 0
-        self.slurm.submit(str(self.submitted), gpus, work, habit, wait)
+        self.slurm.submit(str(self.submitted), gpus, work, habit, wait, account)
 
     @precondition(lambda self: self.slurm.jobs)
     @rule(pick=picks)

@@ -132,6 +132,7 @@ def test_a_row_of_this_version_is_read_as_it_was_written(tmp_path: Path) -> None
     one, array_task = found["7@1000"], found["12_3@1100"]
     assert (one.priority_class, one.min_gpus, one.max_gpus, one.progress) == (3, 4, 4, 250.0)
     assert (array_task.virtual_cluster, array_task.min_gpus, array_task.max_gpus) == ("research", 2, 8)
+    assert (one.opportunistic, array_task.opportunistic) == ("restart", "saves")
 
 
 @pytest.mark.parametrize("number", EARLIER)

@@ -18,6 +18,7 @@ from tiresias.slurm_plugin.transitions.transition_table import (
     Operation,
     Transition,
     is_overdue,
+    is_untouched,
     path,
 )
 
@@ -45,6 +46,20 @@ def test_the_path_of_a_preemption() -> None:
     assert BEFORE_PARKED == ("hold", "turn", "signal", "wait")
     assert BEFORE_REQUEUE == ("hold", "turn", "signal", "wait", "parked")
     assert RELEASING_GPUS == ("requeue", "drain")
+
+
+def test_the_path_of_a_preemption_by_restart() -> None:
+    steps = [str(row.step) for row in path(IntentKind.RESTART, IntentStep.HOLD)]
+    assert steps == ["hold", "turn", "parked", "requeue", "drain"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "last"), [(IntentKind.PREEMPT, IntentStep.TURN), (IntentKind.RESTART, IntentStep.PARKED)]
+)
+def test_a_job_is_untouched_until_it_is_signalled_or_requeued(kind: IntentKind, last: IntentStep) -> None:
+    steps = [row.step for row in path(kind, IntentStep.HOLD)]
+    untouched = [step for step in steps if is_untouched(Intent("1@0", "1", 0, kind, step))]
+    assert untouched == steps[: steps.index(last) + 1]
 
 
 def test_steps_that_release_gpus_are_more_urgent_than_steps_that_use_them() -> None:
