@@ -86,6 +86,12 @@ def _again(args: argparse.Namespace) -> list[str]:
     return [*numbers, *compare, *(["--json"] if args.json else [])]
 
 
+NOT_YET = (
+    "This job cannot be preempted safely yet. Beyond the cells of a virtual cluster it runs with tsbatch "
+    "--opportunistic=restart only, and loses its run there when the GPUs are needed."
+)
+
+
 def _report(line: str) -> None:
     print(f"rehearse: {line}", file=sys.stderr, flush=True)
 
@@ -96,4 +102,4 @@ def _text(rehearsal: Rehearsal) -> str:
         lines.append(f"{'fine   ' if one.fine else 'MISSING'}  {one.what}")
         lines += [f"         {line}" for line in one.advice.splitlines()]
     fine = all(one.fine for one in rehearsal.findings)
-    return "\n".join([*lines, "This job can be preempted." if fine else "This job cannot be preempted safely yet."])
+    return "\n".join([*lines, "This job can be preempted." if fine else NOT_YET])
