@@ -12,8 +12,8 @@ from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, us
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVABLE, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
+from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for
-from tiresias.scheduler.tenants.victims import Victims
 from tiresias.scheduler.virtual_clusters.cell import VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
@@ -100,7 +100,7 @@ class HardwareBinding:
         if len(waiting) < len(selected):
             found.demand = self._demand(found.cells)
         removable, demand = self._removable(found.cells), found.demand
-        victims = Victims(
+        victims = OpportunisticVictims(
             self._snapshot, self._changes, self._row, removable, demand, found.preempted, found.covered, self._order
         )
         for decision, start in waiting:
@@ -137,7 +137,7 @@ class HardwareBinding:
         rows = np.flatnonzero(held.job == self._row[job])
         return tuple(types.get(self._snapshot.nodes.name[node], "") for node in held.node[rows].tolist())
 
-    def _bind(self, found: GuaranteedStarts, victims: Victims, job: str, chosen: ChosenNodes) -> None:
+    def _bind(self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes) -> None:
         row = self._row[job]
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))

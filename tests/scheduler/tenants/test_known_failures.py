@@ -169,11 +169,11 @@ def test_a_preempted_job_does_not_return_to_be_preempted_again(snapshot_of: Any)
 
     Here the GPUs of a victim are reserved for the job for which it is preempted.
     """
-    theirs = ByShare({"q1": 3, "q2": 5}, {"pod1": ("q1", 4), "pod2": ("q2", 1), "pod3": ("q2", 4)}, capacity=8)
+    volcano = ByShare({"q1": 3, "q2": 5}, {"pod1": ("q1", 4), "pod2": ("q2", 1), "pod3": ("q2", 4)}, capacity=8)
     state = {"pod1", "pod2"}
     for _ in range(10):
-        state = theirs.session(state, "pod3")
-    assert (theirs.evictions, "pod3" in state) == (10, False)
+        state = volcano.session(state, "pod3")
+    assert (volcano.evictions, "pod3" in state) == (10, False)
 
     declared = tuple(DeclaredTenant(name, (DeclaredCells("node", count),)) for name, count in (("q1", 3), ("q2", 5)))
     nodes = [snapshot_of.Node(gpus=1) for _ in range(8)]

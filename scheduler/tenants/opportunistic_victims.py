@@ -24,7 +24,7 @@ TRIALS = 64  # further searches for hardware in one decision
 _ROUNDING = 1e-6
 
 
-class Victims:
+class OpportunisticVictims:
     """The victims of one decision.
 
     Args:
