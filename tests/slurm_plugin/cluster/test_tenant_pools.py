@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tiresias.errors import UsageError
+from tiresias.protocol.opportunistic_choice import SAVES
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Snapshot
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
@@ -44,11 +45,14 @@ def node(name: str) -> SlurmNode:
     )  # fmt: skip
 
 
-def observed(journal: Journal, jobs: list[SlurmJob], *names: str) -> tuple[Snapshot, SlurmSnapshot]:
+def observed(
+    journal: Journal, jobs: list[SlurmJob], *names: str, choice: str = SAVES
+) -> tuple[Snapshot, SlurmSnapshot]:
     ledger = Ledger(journal, Scope.of(TWO))
     slurm = SlurmSnapshot(2000.0, tuple(jobs), tuple(map(node, names)))
     managed = ledger.apply(slurm)
     for job in managed:
+        ledger.jobs[job.id].opportunistic = choice
         ledger.note_cluster(ledger.jobs[job.id], TWO.virtual_cluster_of(job.account, job.qos, job.partition))
     return Observer(TWO, ledger).observe(slurm, managed, {}), slurm
 
@@ -74,6 +78,12 @@ def test_idle_gpus_are_used_opportunistically(journal: Journal, pending: Make) -
     snapshot, slurm = observed(journal, waiting(pending, "prod", "prod", "other"), "gpu01", "gpu02", "gpu03")
     plan, _ = PartitionPools(TWO).decide(snapshot, slurm)
     assert {start.job: start.owned_cells for start in plan.starts} == {"0": ("node",), "1": (), "2": ()}
+
+
+def test_jobs_that_are_not_known_to_save_stay_in_cells(journal: Journal, pending: Make) -> None:
+    snapshot, slurm = observed(journal, waiting(pending, "prod", "prod", "other"), "gpu01", "gpu02", "gpu03", choice="")
+    plan, _ = PartitionPools(TWO).decide(snapshot, slurm)
+    assert {start.job: start.owned_cells for start in plan.starts} == {"0": ("node",)}
 
 
 def test_where_cells_do_not_fit_all_jobs_share_the_nodes_with_an_alarm(journal: Journal, pending: Make) -> None:
