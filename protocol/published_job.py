@@ -57,6 +57,10 @@ class PublishedJob(TypedDict, total=False):
     remaining: Annotated[
         float | None, "expected seconds of work left, from these reports and the measured seconds a step"
     ]
+    virtual_cluster: Annotated[str, "its virtual cluster; empty: none"]
+    guaranteed: Annotated[
+        bool | None, "whether it holds its GPUs in cells of its virtual cluster; null where none are declared"
+    ]
     why: Annotated[str, "why it waits, runs or is preempted"]
     profile: Annotated[PublishedProfile | None, "its traffic; null until a trial run has recorded it"]
 

@@ -34,9 +34,10 @@ class PublishedCycle(TypedDict, total=False):
 
 
 class PublishedPool(TypedDict, total=False):
-    """Of which partitions a queue is; only where partitions have policies of their own."""
+    """Of which jobs a queue is; only where partitions have policies of their own, or with virtual clusters."""
 
     partitions: Annotated[list[str], "the partitions"]
+    virtual_cluster: Annotated[str, "the virtual cluster; empty: the jobs that belong to none"]
 
 
 class PublishedQueue(PublishedPool):

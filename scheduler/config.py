@@ -14,7 +14,7 @@ from typing import Any
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.registry import Registry
-from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS
+from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS, TENANT_RULES
 
 ORDERS = ("running_first", "first_start", "last_start")
 
@@ -136,9 +136,10 @@ class PolicyConfig:
     quantum: float = _knob(300.0, "seconds of a turn of time_sharing", "seconds, 1 or more", _one_or_more)
     admission: str = _knob(
         "shared",
-        "which jobs may hold GPUs, besides what Slurm's own rules allow; shared: all jobs",
-        "shared",
-        _named_in(ADMISSION),
+        "which jobs may hold GPUs, besides what Slurm's own rules allow; shared: all jobs; the others share the cluster among "
+        "virtual clusters",
+        ", ".join(("shared", *TENANT_RULES.built_in)),
+        lambda value: isinstance(value, str) and (value in ADMISSION or value in TENANT_RULES),
         ADMISSION,
     )
     sizing: str = _knob(

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.model import Plan, Preempt
+from tiresias.scheduler.model import Plan, Preempt, Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import PreemptionConfig
+from tiresias.slurm_plugin.state import owned_cells
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision
@@ -196,14 +197,32 @@ class Actor:
         for start in plan.starts:
             if allowance.affords_start(self.intents.values()):
                 with self.context.quarantine.guard("its start", start.job):
-                    self._engine.begin_start(start.job, start.nodes, now)
-        nodes = {start.job: start.nodes for start in plan.reserved}
+                    self._engine.begin_start(start.job, start.nodes, now, cells=owned_cells.of_start(start))
+        reserved = {start.job: start for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
             if allowance.affords_preemptions(len(victims), self.intents.values()):
                 for victim in victims:
                     with self.context.quarantine.guard("its preemption", victim):
-                        reserved = nodes.get(beneficiary, ())
-                        self._engine.begin(victim, IntentKind.PREEMPT, now, nodes=reserved, beneficiary=beneficiary)
+                        self._begin_preemption(victim, beneficiary, reserved.get(beneficiary), now)
+
+    def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
+        nodes, cells = (reserved.nodes, owned_cells.of_start(reserved)) if reserved else ((), "")
+        self._engine.begin(victim, IntentKind.PREEMPT, now, nodes=nodes, beneficiary=beneficiary, cells=cells)
+
+    def rebind(self, cells: Mapping[str, str]) -> None:
+        """Journal in which cells of their virtual clusters jobs hold their GPUs from now on, by job id (owned_cells.py)."""
+        with self.context.journal.batch():
+            for job, text in cells.items():
+                with self.context.quarantine.guard("its cells", job):
+                    self._rebind(job, text)
+
+    def _rebind(self, job_id: str, cells: str) -> None:
+        row, job = self.context.ledger.jobs[job_id], self.context.record(job_id)
+        for intent in self.intents.values():
+            if job_id in (intent.id if intent.kind == IntentKind.START else "", intent.beneficiary):
+                self.context.journal.rebind(intent, cells)
+        if job is not None:
+            self.context.ledger.note_cells(row, job.restarts, cells)
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it gets now. Raises SlurmUnavailable: then all stay where they are."""

@@ -14,9 +14,10 @@ from tiresias.slurm_plugin.backends.interface import Backend
 from tiresias.slurm_plugin.calls.traffic import bucket
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.site import Site
+from tiresias.slurm_plugin.cluster.tenant_pools import check_change
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.act_stage import ActStage
-from tiresias.slurm_plugin.cycle.cycle_context import CycleContext
+from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.decide_stage import DecideStage
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
 from tiresias.slurm_plugin.cycle.job_memory import recall
@@ -72,6 +73,7 @@ class Controller:
         self._config, self._site, self._pools = config, site, PartitionPools(config)
         self._comments = self._services.comment_writer(config, site, self._intents)
         self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
+        self._decided: Decided | None = None  # in the newest cycle
         self._recall()
         self._stages = (
             ObserveStage(self._services),
@@ -116,6 +118,7 @@ class Controller:
 
     def _take_results(self, context: CycleContext) -> None:
         """As far as the cycle came."""
+        self._decided = context.decided or self._decided
         self.hand_over_requested |= HAND_OVER_NOTE in context.notes
         if context.next_change is not None:
             self.next_change = context.next_change
@@ -170,19 +173,32 @@ class Controller:
 
     def reconfigure(self, config: Config, site: Site, changes: Sequence[str]) -> None:
         """Use another configuration from the next cycle on, which begins with what the journal has, as a new controller does: no
-        job is held or released for it. Raises StateError when the changes cannot be journaled: then the old one stays."""
+        job is held or released for it.
+
+        Raises:
+            UsageError: A running job would lose cells of its virtual cluster, or cells do not fit the nodes: the old one stays.
+            StateError: The changes cannot be journaled: the old one stays.
+        """
+        self._check_cells(config)
         decisions = self._services.decisions
         decisions.add(self._memory.actor.take_news())
         decisions.add_uncounted(Decision(self._services.clock(), "", Notice.RELOAD, "; ".join(changes)))
         limit = bucket(config.rpc, site.rate_limit)
         self._budget.bucket.resize(limit.size, limit.rate)
-        if (config.policy, config.partition_policies) != (self._config.policy, self._config.partition_policies):
+        if _order(config) != _order(self._config):
             self._pools = PartitionPools(config)
         self._admission_waits |= {config.admission_wait}
         if (config.mode, config.comment.field) != (self._config.mode, self._config.comment.field):
             remove_comments(self._services, self._memory, self._comments)
         self._comments = self._services.comment_writer(config, site, self._intents)
         self._config, self._site, self._is_ahead = config, site, True
+
+    def _check_cells(self, config: Config) -> None:
+        """Raises UsageError as `reconfigure`."""
+        if self._decided is not None and config.virtual_clusters != self._config.virtual_clusters:
+            of = config.virtual_cluster_of
+            clusters = {job.id: of(job.account, job.qos, job.partition) for job in self._decided.managed}
+            check_change(config, self._decided.snapshot, clusters)
 
     # the end
 
@@ -204,3 +220,8 @@ class Controller:
     def close(self) -> None:
         """Close the journal."""
         self._services.journal.close()
+
+
+def _order(config: Config) -> tuple[object, ...]:
+    """Return all of a configuration on which the pools depend."""
+    return config.policy, config.partition_policies, config.virtual_clusters

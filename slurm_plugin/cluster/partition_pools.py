@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tiresias.errors import UsageError
 from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import Completed
@@ -23,7 +24,9 @@ from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.size.sizing import SIZINGS
+from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
+from tiresias.slurm_plugin.cluster.tenant_pools import TenantPools
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
 DECISION_TIMEOUT_S = 20.0
@@ -69,11 +72,22 @@ class Fallback(NamedTuple):
 
 
 class PartitionPools:
-    """The pools of a configuration, each with its policy as it has learned."""
+    """The pools of a configuration, each with its policy as it has learned.
+
+    Attributes:
+        tenants: Names of the virtual clusters of the newest decision, in the order of its parts; (): it had none.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        configs = dict.fromkeys([config.policy, *(config.policy_of(name) for name in config.partitions)])
+        configs = dict.fromkeys(
+            [
+                config.policy,
+                *(config.policy_of(name) for name in config.partitions),
+                *(each.policy for each in config.virtual_clusters),
+            ]
+        )
+        self._tenants, self.tenants = TenantPools(config), tuple[str, ...]()
         self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
         self._plugins = check_plugins(config)
         self._failure: Fallback | None = None  # from then on the built-in implementations decide
@@ -99,7 +113,7 @@ class PartitionPools:
         """The plan of all pools. Where an implementation of an installed package fails, the built-in ones decide instead, from this
         decision on: `las`, the admission rule `shared` and, in place of a placement of a package, `consolidate`."""
         if self._failure or not self._plugins:
-            return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
+            return self._decided(self._built_in(snapshot), slurm)
         name = ", ".join(self._plugins)
         try:
             return guarded(
@@ -112,7 +126,24 @@ class PartitionPools:
             )
         except PluginError as error:
             self._replace(_of_package(error))
-            return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
+            return self._decided(self._built_in(snapshot), slurm)
+
+    def _decided(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """Where the cells of the virtual clusters do not fit the nodes, all jobs share them, with an alarm."""
+        self.tenants = ()
+        if self._tenants.names and self._ranking(self._config.policy)[0].admission in TENANT_RULES:
+            try:
+                found = self._tenants.decide(snapshot, self._ranking)
+                self.tenants, self._alarms = self._tenants.names, []
+                return found
+            except UsageError as error:
+                alarm = f"{error}; until then all jobs share all nodes, without any guarantee"
+                return decide_pools(snapshot, self.of(snapshot, slurm, alarm))
+        return decide_pools(snapshot, self.of(snapshot, slurm))
+
+    def _ranking(self, config: PolicyConfig) -> tuple[PolicyConfig, Policy]:
+        """Return the configuration that holds in place of the given one, and its policy as it has learned."""
+        return (self._failure.replacement(config) if self._failure else config), self._policies[config]
 
     def fall_back(self, error: Exception) -> bool:
         """After a failure that no single job explains, let `las` with victims by rank decide from now on.
@@ -129,7 +160,7 @@ class PartitionPools:
 
     def _with_plugins(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Raises PluginError, also where a job would start with another number of GPUs than it requests."""
-        plan, parts = decide_pools(snapshot, self.of(snapshot, slurm))
+        plan, parts = self._decided(snapshot, slurm)
         for part in parts:
             _check_sizes(part)
         return plan, parts
@@ -147,16 +178,21 @@ class PartitionPools:
         return replace(snapshot, jobs=replace(snapshot.jobs, style=own))
 
     def _pool(self, jobs: Ints, nodes: Ints, config: PolicyConfig, before: int = 0) -> NodePool:
-        policy = self._policies[config]
+        own, policy = self._ranking(config)
+        if own.admission in TENANT_RULES:
+            own = replace(own, admission="shared")
         if not self._failure:
-            return NodePool(jobs, nodes, config, policy, before)
-        own, failed = self._failure.replacement(config), f"{self._failure.part} failed"
+            return NodePool(jobs, nodes, own, policy, before)
+        failed = f"{self._failure.part} failed"
         note = f"{failed}, {own.name} ranks" if own.name != config.name else f"{failed}, the built-in one decides"
         return NodePool(jobs, nodes, own, policy, before, note)
 
-    def of(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> list[NodePool]:
-        """Where an administrator gave nodes to partitions of two policies, [policy] holds for all of them, with an alarm."""
-        self._alarms = []
+    def of(self, snapshot: Snapshot, slurm: SlurmSnapshot, alarm: str = "") -> list[NodePool]:
+        """Where an administrator gave nodes to partitions of two policies, [policy] holds for all of them, with an alarm.
+
+        `alarm`: why no virtual clusters share them; "": there are none.
+        """
+        self._alarms = [alarm] if alarm else []
         if not self._config.partition_policies:
             return [self._whole(snapshot)]
         partitions = {node.name: node.partitions for node in slurm.nodes}
@@ -185,9 +221,10 @@ def check_plugins(config: Config) -> list[str]:
     Raises:
         PluginError: One of them cannot be used, or a package registers a name that is built in and that the configuration uses.
     """
-    policies = dict.fromkeys([config.policy, *(policy for _, policy in config.partition_policies)])
+    tenants = (each.policy for each in config.virtual_clusters)
+    policies = dict.fromkeys([config.policy, *(policy for _, policy in config.partition_policies), *tenants])
     used: list[tuple[Registry[Any], str]] = [(POLICIES, policy.name) for policy in policies]
-    used += [(ADMISSION, policy.admission) for policy in policies]
+    used += [(ADMISSION, policy.admission) for policy in policies if policy.admission not in TENANT_RULES]
     used += [(SIZINGS, policy.sizing) for policy in policies]
     used += [(EVICTIONS, policy.eviction) for policy in policies]
     if config.placement.style != "skew":
@@ -221,7 +258,8 @@ def _built_in(config: PolicyConfig) -> PolicyConfig:
     """The configuration with built-in implementations alone."""
     name = "las" if POLICIES.is_plugin(config.name) else config.name
     eviction = "by_policy" if EVICTIONS.is_plugin(config.eviction) else config.eviction
-    return replace(config, name=name, admission="shared", sizing="fixed", eviction=eviction)
+    admission = config.admission if config.admission in TENANT_RULES else "shared"
+    return replace(config, name=name, admission=admission, sizing="fixed", eviction=eviction)
 
 
 def _rows(values: Sequence[PolicyConfig], config: PolicyConfig) -> Ints:

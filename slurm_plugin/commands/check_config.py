@@ -17,7 +17,7 @@ from rich.text import Text
 
 from tiresias.slurm_plugin.cluster.partition_pools import check_plugins
 from tiresias.slurm_plugin.commands.terminal import console, print_json
-from tiresias.slurm_plugin.config import DEFAULT, Loaded, load
+from tiresias.slurm_plugin.config import DEFAULT, Loaded, VirtualClusterConfig, load
 from tiresias.slurm_plugin.views.text import printable
 
 
@@ -65,6 +65,6 @@ def _plain(value: Any) -> Any:
     """Return `value` without paths, tuples and infinities, which JSON lacks."""
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, Path) or (isinstance(value, float) and math.isinf(value)):
+    if isinstance(value, Path | VirtualClusterConfig) or (isinstance(value, float) and math.isinf(value)):
         return str(value)
     return value

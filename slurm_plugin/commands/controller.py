@@ -24,6 +24,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.daemon.cell_check import refuse_impossible_cells
 from tiresias.slurm_plugin.daemon.configured import Configured
 from tiresias.slurm_plugin.daemon.daemon import Daemon
 from tiresias.slurm_plugin.failover.standby import AnotherLeads, leadership_of, leading
@@ -53,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
         return Controller.leading(configured.config, backend, leadership, configured.site, though_stopped=args.release)
 
     with closing(open_backend(configured.config.backend, CALL_DEADLINE)) as backend:
+        if not args.release:
+            refuse_impossible_cells(configured.config, backend)
         if args.once or args.release:
             return _act_once(args, configured.config, lambda leadership: lead(configured, leadership))
         faulthandler.enable()  # systemd's watchdog ends a hanging process by SIGABRT: the log then contains its stack

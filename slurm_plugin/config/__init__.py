@@ -22,9 +22,10 @@ from tiresias.slurm_plugin.config.sections import (
     State,
 )
 from tiresias.slurm_plugin.config.sources import PARTITION_POLICIES
+from tiresias.slurm_plugin.config.virtual_cluster_tables import VIRTUAL_CLUSTERS, VirtualClusterConfig
 
 __all__ = [
-    "DEFAULT", "PARTITION_POLICIES", "Comment", "Config", "Exempt", "Loaded", "Option", "Paths", "Placement",
+    "DEFAULT", "PARTITION_POLICIES", "VIRTUAL_CLUSTERS", "Comment", "Config", "Exempt", "Loaded", "Option", "Paths", "Placement",
     "PreemptionConfig", "Rpc",
-    "State", "load", "load_config", "load_option", "options",
+    "State", "VirtualClusterConfig", "load", "load_config", "load_option", "options",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.stages import TENANT_RULES
 from tiresias.slurm_plugin.config.options import Option, declared, options
 from tiresias.slurm_plugin.config.sections import SECTIONS, Config
 from tiresias.slurm_plugin.config.sources import (
@@ -20,6 +21,7 @@ from tiresias.slurm_plugin.config.sources import (
     refuse_mistyped,
 )
 from tiresias.slurm_plugin.config.values import RawValue, convert, quoted_name
+from tiresias.slurm_plugin.config.virtual_cluster_tables import VIRTUAL_CLUSTERS, VirtualClusterConfig, virtual_clusters
 
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig
@@ -37,6 +39,8 @@ class Loaded:
     def value(self, key: str) -> Any:
         """Return the value of a dotted key."""
         section, _, name = key.rpartition(".")
+        if key == VIRTUAL_CLUSTERS:
+            return self.config.virtual_clusters
         if section.startswith(PARTITION_POLICIES):
             return getattr(self.config.policy_of(section.removeprefix(PARTITION_POLICIES)), name)
         return getattr(getattr(self.config, section) if section else self.config, name)
@@ -60,6 +64,7 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     """
     known = options()
     found = from_files(file) | from_environment(known, environ) | from_command_line(overrides)
+    tables = found.pop(VIRTUAL_CLUSTERS, None)
     known |= {key: option for key in found if (option := _of_partition(key, known))}
     for key, raw in found.items():
         if key not in known:
@@ -74,7 +79,20 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     if unmanaged := [name for name, _ in policies if name not in config.partitions]:
         key = f"{PARTITION_POLICIES}{unmanaged[0]}"
         raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
-    return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
+    config = replace(config, virtual_clusters=_virtual_clusters(tables, config))
+    sources = {key: found[key].source if key in found else DEFAULT for key in known}
+    return Loaded(config, sources | ({VIRTUAL_CLUSTERS: tables.source} if tables else {}))
+
+
+def _virtual_clusters(tables: RawValue | None, config: Config) -> tuple[VirtualClusterConfig, ...]:
+    """Raises UsageError where a table is not possible, or partitions have policies of their own as well."""
+    for name, policy in config.partition_policies:
+        if {policy.admission, config.policy.admission} & TENANT_RULES.keys():
+            key = f"{PARTITION_POLICIES}{name}"
+            raise UsageError(
+                f"{key}: with virtual clusters a partition has no policy of its own; give it to a virtual cluster"
+            )
+    return virtual_clusters(tables, config.policy)
 
 
 def _of_partition(key: str, known: Mapping[str, Option]) -> Option | None:

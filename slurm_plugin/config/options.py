@@ -49,7 +49,7 @@ def options() -> dict[str, Option]:
 def declared(section: str) -> Iterator[Option]:
     """Yield the options of one section."""
     owner = SECTIONS[section]()
-    kinds = get_type_hints(owner, localns={"PolicyConfig": object})
+    kinds = get_type_hints(owner, localns={"PolicyConfig": object, "VirtualClusterConfig": object})
     for each in fields(owner):
         if (section or each.name not in SECTIONS) and "tables" not in each.metadata:
             yield Option(section, each.name, kinds[each.name], each.default, **each.metadata)

@@ -24,6 +24,7 @@ from tiresias.slurm_plugin.config.fields import (
 
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig
+    from tiresias.slurm_plugin.config.virtual_cluster_tables import VirtualClusterConfig
 
 TABLES = {"tables": True}  # metadata of a field that is not a single option
 
@@ -208,10 +209,15 @@ class Config:
     progress: ProgressConfig = field(default_factory=ProgressConfig)
     state: State = field(default_factory=State)
     partition_policies: tuple[tuple[str, PolicyConfig], ...] = field(default=(), metadata=TABLES)
+    virtual_clusters: tuple[VirtualClusterConfig, ...] = field(default=(), metadata=TABLES)
 
     def policy_of(self, partition: str) -> PolicyConfig:
         """Return the policy of a partition; of the first where several are separated by commas."""
         return dict(self.partition_policies).get(partition.partition(",")[0], self.policy)
+
+    def virtual_cluster_of(self, account: str, qos: str, partition: str) -> str:
+        """Return the name of the virtual cluster of a job; "": it belongs to none."""
+        return next((each.tenant.name for each in self.virtual_clusters if each.has(account, qos, partition)), "")
 
     @property
     def lease_seconds(self) -> float:

@@ -15,6 +15,7 @@ from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
 from tiresias.slurm_plugin.shadow import Gpus
+from tiresias.slurm_plugin.state import owned_cells
 from tiresias.slurm_plugin.state.intents import Notice
 
 log = logging.getLogger("tiresias")
@@ -47,6 +48,7 @@ class ActStage:
             gpus = Gpus.of(decided.snapshot)
             memory.actor.add_news(memory.shadow.record(context.slurm, decided.plan, memory.ledger.jobs, gpus))
         else:
+            memory.actor.rebind(owned_cells.of_rebindings(decided.plan.rebindings, decided.snapshot))
             memory.actor.begin(decided.plan, self._services.clock())
             memory.actor.advance(self._services.clock())
         self._services.decisions.add(memory.actor.take_news())

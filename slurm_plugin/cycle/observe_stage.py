@@ -40,6 +40,7 @@ class ObserveStage:
             self._services.leadership.done(note)
         if context.is_exact:
             self._take_records(context)
+        self._note_clusters(context)
         self._note_classes(memory, context.managed)
         self._note_costs(memory, context.managed)
         self._note_claims(memory, context.managed, context.slurm.time)
@@ -64,6 +65,15 @@ class ObserveStage:
         actor.hold(context.memory.observer.waiting(context.managed, now), now, before=soon)
         actor.collect(context.managed, now)
         actor.release_unmanaged(now)
+
+    def _note_clusters(self, context: CycleContext) -> None:
+        """Journal the virtual cluster of jobs, where it has changed."""
+        ledger, of = context.memory.ledger, context.config.virtual_cluster_of
+        found = [(ledger.jobs[job.id], of(job.account, job.qos, job.partition)) for job in context.managed]
+        if changed := [(row, name) for row, name in found if row.virtual_cluster != name]:
+            with self._services.journal.batch():
+                for row, name in changed:
+                    ledger.note_cluster(row, name)
 
     def _note_classes(self, memory: JobMemory, managed: Sequence[SlurmJob]) -> None:
         """Journal the priority class of jobs, where it has changed."""

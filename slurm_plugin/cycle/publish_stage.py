@@ -47,6 +47,7 @@ class PublishStage:
             snapshot=decided.snapshot,
             plan=decided.plan,
             parts=decided.parts,
+            tenants=context.pools.tenants,
             rows=dict(memory.ledger.jobs),
             phases=_phases(memory),
             unmovable=_unmovable(context, running),
@@ -108,6 +109,9 @@ def _deadlines(context: CycleContext) -> Mapping[str, float]:
 
 
 def _texts(context: CycleContext, decided: Decided) -> Iterator[WaitingComment]:
+    """Yield the comments of each part; a job of several parts has that of the first."""
+    jobs = {job.id: job for job in decided.managed}
     for part in decided.parts:
+        own = [job for name in part.snapshot.jobs.id if (job := jobs.pop(name, None)) is not None]
         starts = starts_of(context.slurm, part.snapshot, part.plan, part.pool.config)
-        yield from waiting_comments(part.snapshot, part.plan, decided.managed, starts)
+        yield from waiting_comments(part.snapshot, part.plan, own, starts)

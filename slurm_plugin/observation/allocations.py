@@ -17,7 +17,7 @@ def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
     """Return the starts that open preemptions lead to, by beneficiary, so that these are not planned again."""
     preemptions = [one for one in intents.values() if one.kind == IntentKind.PREEMPT and one.beneficiary]
     return {
-        one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes)
+        one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes, cells=one.cells)
         for one in preemptions
         if one.nodes and one.step != IntentStep.SPARE
     }
@@ -83,8 +83,20 @@ def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, nearest_groups: S
     )
 
 
-def allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int]) -> Allocations:
-    """Return the allocations of the competing jobs in the model of `scheduler`."""
+def allocations(
+    shown: Sequence[SlurmJob],
+    intents: Mapping[str, Intent],
+    row_of: Mapping[str, int],
+    cells: Sequence[Mapping[str, str]] | None = None,
+) -> Allocations:
+    """Return the allocations of the competing jobs in the model of `scheduler`.
+
+    Args:
+        shown: The jobs.
+        intents: The open intents, by job id.
+        row_of: The row of each node, by name.
+        cells: For each job the type of its virtual cluster's cell on each node (owned_cells.py); None: no virtual clusters.
+    """
     rows = [
         (row, row_of[node], gpus, cpus, memory)
         for row, job in enumerate(shown)
@@ -93,4 +105,8 @@ def allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of
         if node in row_of
     ]
     found = np.array(rows, dtype=float).reshape(len(rows), 5)
-    return Allocations(found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), Resources(found[:, 2:]))
+    job, node = found[:, 0].astype(np.int64), found[:, 1].astype(np.int64)
+    names = list(row_of)
+    places = zip(job.tolist(), node.tolist(), strict=True)
+    owned = None if cells is None else tuple(cells[row].get(names[place], "") for row, place in places)
+    return Allocations(job, node, Resources(found[:, 2:]), owned)

@@ -20,6 +20,7 @@ from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.allocations import allocations, held_by_node, promised, scheduler_nodes
+from tiresias.slurm_plugin.observation.held_cells import cells_of
 from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
@@ -89,11 +90,12 @@ class Observer:
         taken = held_by_node(there, shown, intents, row_of, len(nodes))
         shown_ids = {job.id for job in shown}
         allowed = self._eligibility(slurm, shown, intents)
+        cells = cells_of(shown, intents, self._ledger) if self._config.virtual_clusters else None
         snapshot = Snapshot(
             slurm.time,
             self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles, allowed),
             self._nodes(nodes, taken),
-            allocations(shown, intents, row_of),
+            allocations(shown, intents, row_of, cells),
             allowed.of_rows([job.id for job in shown]),
         )
         others = [job for job in there if job.id not in shown_ids]

@@ -57,21 +57,34 @@ class Publication:
         default_factory=dict
     )  # by beneficiary: epoch second until when its victims may save
     parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
+    tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
-        """Where the job in that row is decided on, its row there, and the number of queues of the pools before."""
+        """Where the job in that row is decided on first, its row there, and the number of queues of the pools before."""
         if len(self.parts) <= 1:
             config = self.parts[0].pool.config if self.parts else self.config.policy
             return self.snapshot, self.plan, config, row, 0
         part = next(part for part in self.parts if part.has(row))
         return part.snapshot, part.plan, part.pool.config, part.row(row), part.pool.queues_before
 
+    def reasoned(self, row: int) -> tuple[Plan, Snapshot, int]:
+        """The plan, the snapshot and the row there from which the reason of the job in that row follows. With virtual clusters it
+        is the plan of all jobs: an opportunistic job has several parts."""
+        if self.tenants:
+            return self.plan, self.snapshot, row
+        snapshot, plan, _, there, _ = self.part_of(row)
+        return plan, snapshot, there
+
     def pools(self) -> Iterator[tuple[Ints, PolicyConfig, int]]:
-        """The rows of the jobs of each pool, its policy, and the number of queues of the pools before."""
+        """The rows of the jobs that each pool decides on first, its policy, and the number of queues of the pools before."""
         if len(self.parts) <= 1:
             yield np.arange(len(self.snapshot.jobs)), self.config.policy, 0
-        else:
-            yield from ((part.pool.jobs, part.pool.config, part.pool.queues_before) for part in self.parts)
+            return
+        known = np.zeros(len(self.snapshot.jobs), np.bool_)
+        for part in self.parts:
+            rows = part.pool.jobs[~known[part.pool.jobs]]
+            known[rows] = True
+            yield rows, part.pool.config, part.pool.queues_before
 
 
 class Publisher:
@@ -209,8 +222,7 @@ def _job(
     """protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
-    seen, plan, _, there, _ = newest.part_of(row)
-    why, report = reason(plan, seen, there), newest.reports.get(job.id, SILENT)
+    why, report = reason(*newest.reasoned(row)), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
@@ -220,9 +232,18 @@ def _job(
         "checkpoint_time": report.saved_at, "placement": style_name(style),
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
         "progress": known.progress if known else None, "total_steps": known.total_steps if known else None,
-        "remaining": None if left != left else round(left, 3),
+        "remaining": None if left != left else round(left, 3), **_cells(newest, row),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
+
+
+def _cells(newest: Publication, row: int) -> dict[str, Any]:
+    """The virtual cluster of a job, and whether it holds cells there."""
+    clusters, held = newest.snapshot.jobs.virtual_cluster, newest.snapshot.allocations
+    if not newest.tenants or clusters is None or held.owned_cell is None:
+        return {"virtual_cluster": "", "guaranteed": None}
+    owned = [held.owned_cell[place] for place in np.flatnonzero(held.job == row).tolist()]
+    return {"virtual_cluster": clusters[row], "guaranteed": bool(owned) and all(owned)}
 
 
 def _protected(until: float) -> str:
@@ -242,18 +263,26 @@ def _profile(summary: Summary | None) -> dict[str, Any] | None:
 def _queues(newest: Publication) -> list[dict[str, Any]]:
     """Those of one pool after those of another: their numbers count through."""
     found = []
-    for rows, config, before in newest.pools():
-        found += _queues_of(newest, rows, config, before)
+    for at, (rows, config, before) in enumerate(newest.pools()):
+        found += _queues_of(newest, rows, config, before, _pool(newest, at, config))
     return found
 
 
-def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: int) -> list[dict[str, Any]]:
+def _pool(newest: Publication, at: int, config: PolicyConfig) -> dict[str, Any]:
+    """Of what the queues of a pool are: partitions or a virtual cluster; {} where all jobs have the same queues."""
+    if newest.tenants:
+        return {"virtual_cluster": (*newest.tenants, "")[at]}
+    names = [name for name in newest.config.partitions if newest.config.policy_of(name) == config]
+    return {"partitions": names} if len(newest.parts) > 1 else {}
+
+
+def _queues_of(
+    newest: Publication, rows: Ints, config: PolicyConfig, before: int, pool: dict[str, Any]
+) -> list[dict[str, Any]]:
     edges = [0.0, *config.limits]
     jobs, plan = newest.snapshot.jobs, newest.plan
     inside = np.zeros(len(jobs), bool)
     inside[rows] = True
-    names = [name for name in newest.config.partitions if newest.config.policy_of(name) == config]
-    pool = {"partitions": names} if len(newest.parts) > 1 else {}
     states = {"waiting": jobs.state == JobState.WAITING, "starting": jobs.state == JobState.STARTING}
     states["running"] = ~states["waiting"] & ~states["starting"]
     return [

@@ -83,6 +83,7 @@ class Intent:
         stepped: epoch second at which the step was journaled.
         outcome: "" until the intent is over.
         epoch: of the leader that began it.
+        cells: the types of the cells of its virtual cluster on `nodes`, by node (owned_cells.py); "": none.
         seq: its number in the database.
     """
 
@@ -97,4 +98,5 @@ class Intent:
     stepped: float = 0.0
     outcome: str = ""
     epoch: int = 0
+    cells: str = ""
     seq: int = field(default=0)

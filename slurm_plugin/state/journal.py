@@ -233,6 +233,11 @@ class Journal(History):
             (step, now, intent.began, intent.beneficiary, intent.seq),
         )
 
+    def rebind(self, intent: Intent, cells: str) -> None:
+        """Write in which cells the job of a start is to hold its GPUs."""
+        intent.cells = cells
+        self._db.execute("update intent set cells = ? where seq = ?", (cells, intent.seq))
+
     def finish(self, intent: Intent, outcome: str) -> None:
         """Write that the intent is over. outcome: an IntentOutcome with its details."""
         intent.outcome = outcome

@@ -24,7 +24,7 @@ class JobRow:
         pin: the way of the newest pin (pins.py).
         asked: its request as the newest start found it (pins.py), JSON.
         unpinnable: why it is left to Slurm (job_reasons.Unpinnable); cleared when its owner changes the request.
-        virtual_cluster: "": none. No configuration assigns jobs to virtual clusters yet.
+        virtual_cluster: name of its virtual cluster by the configuration; "": none.
         priority_class: the highest PriorityTier of its partitions, as read last; 0: not read yet.
         min_gpus, max_gpus: the GPUs that it can use, of its request; equal for a job of fixed size; 0: not read yet, as in
             the row of an earlier version until its job is observed.
@@ -81,6 +81,7 @@ class RunRow:
         pause: seconds from the checkpoint signal to free GPUs.
         redone: steps of the run before that were executed again.
         pace: seconds a step.
+        cells: the types of the cells of its virtual cluster that it holds, by node (owned_cells.py); "": none.
     """
 
     key: str
@@ -94,6 +95,7 @@ class RunRow:
     pause: float | None = None
     redone: int | None = None
     pace: float | None = None
+    cells: str = ""
 
 
 @dataclass(frozen=True, slots=True)

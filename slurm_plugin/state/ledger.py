@@ -252,6 +252,19 @@ class Ledger:
         self.save(row)
         return row
 
+    def note_cells(self, row: JobRow, restart: int, cells: str) -> None:
+        """Store which cells of its virtual cluster a run holds, as owned_cells.py writes them."""
+        run = self.runs[row.key].get(restart)
+        if run is not None and run.cells != cells:
+            run.cells = cells
+            self._journal.save_run(run)
+
+    def note_cluster(self, row: JobRow, virtual_cluster: str) -> None:
+        """Store the virtual cluster of a job."""
+        if row.virtual_cluster != virtual_cluster:
+            row.virtual_cluster = virtual_cluster
+            self.save(row)
+
     def note_class(self, row: JobRow, priority_class: int) -> None:
         """Store the priority class; 0, not known, leaves what is stored."""
         if priority_class not in (0, row.priority_class):

@@ -127,6 +127,7 @@ class Starting:
         # A controller that was killed right after the release could not journal it.
         row.held = row.held and job.priority == 0
         self._context.ledger.save(row)
+        self._context.ledger.note_cells(row, job.restarts, intent.cells)
         got = tuple((share.node, share.gpus) for share in job.shares)
         planned = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
         differs = "" if not got or set(got) == set(intent.nodes) else f", not on {planned} as planned"

@@ -41,22 +41,26 @@ class TransitionEngine:
 
     # an intent's life
 
-    def begin(self, job_id: str, kind: IntentKind, now: float, nodes: NodeGpus = (), beneficiary: str = "") -> None:
-        """Journal a new intent at its first step."""
+    def begin(
+        self, job_id: str, kind: IntentKind, now: float, nodes: NodeGpus = (), beneficiary: str = "", cells: str = ""
+    ) -> None:
+        """Journal a new intent at its first step. `cells`: as in Intent."""
         row, job = self._context.ledger.jobs[job_id], self._context.record(job_id)
         assert job is not None  # the plan was made from these records
         first = IntentStep.START if kind == IntentKind.START else IntentStep.HOLD
-        intent = Intent(row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now)
+        intent = Intent(
+            row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now, cells=cells
+        )
         self._context.journal.begin(intent)
         self._context.intents[job_id] = intent
         self._context.add_news(now, job_id, kind, _cause(intent))
 
-    def begin_start(self, job_id: str, nodes: NodeGpus, now: float, beneficiary: str = "") -> None:
+    def begin_start(self, job_id: str, nodes: NodeGpus, now: float, beneficiary: str = "", cells: str = "") -> None:
         """As `begin`, with the hold of a job that is not held: pins are put on held jobs only."""
         job = self._context.record(job_id)
         if job and job.priority > 0:
             self._holds.hold_pending(job.id, [job], now)
-        self.begin(job_id, IntentKind.START, now, nodes, beneficiary)
+        self.begin(job_id, IntentKind.START, now, nodes, beneficiary, cells)
 
     def enter(self, intent: Intent, step: IntentStep, now: float) -> None:
         """Journal that the intent's next step is about to be executed."""

@@ -34,12 +34,18 @@ def queue_table(queues: Sequence[PublishedQueue], width: int) -> list[Text]:
 
 def _queue_cells(queue: PublishedQueue) -> dict[str, Cell]:
     low, high = service(queue["low"]), queue["high"]
-    partitions = f" ({', '.join(queue['partitions'])})" if queue.get("partitions") else ""
     return {
         "queue": (f"Q{queue['index'] + 1}", "bold"),
-        "attained service": ((f"from {low}" if high is None else f"below {service(high)}") + partitions, ""),
+        "attained service": ((f"from {low}" if high is None else f"below {service(high)}") + _pool(queue), ""),
         "running": (str(queue["running"]), "green"),
         "GPUs": (str(queue["gpus_running"]), "green"),
         "waiting": (str(queue["waiting"]), "yellow"),
         "GPUs ": (str(queue["gpus_waiting"]), "yellow"),
     }
+
+
+def _pool(queue: PublishedQueue) -> str:
+    """Of which jobs the queue is, where there are several pools."""
+    if "virtual_cluster" in queue:
+        return f" ({queue['virtual_cluster'] or 'no virtual cluster'})"
+    return f" ({', '.join(queue['partitions'])})" if queue.get("partitions") else ""

@@ -58,8 +58,10 @@ class Centre:
         """Write a configuration with its own state folder; return the paths of both in the cluster.
 
         Args:
-            changes: Changed options, such as backend="commands", policy={"min_run": 9}.
+            changes: Changed options, such as backend="commands", policy={"min_run": 9}; virtual_clusters: the tables of
+                virtual clusters.
         """
+        tables: Sequence[dict[str, Any]] = changes.pop("virtual_clusters", ())
         number = next(_numbers)
         options = {section: dict(keys) for section, keys in USUAL.items()}
         options["paths"]["state"] = f"/var/lib/tiresias/{number}"
@@ -71,8 +73,13 @@ class Centre:
             f"{f'[{section}]' if section else ''}\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in keys.items())
             for section, keys in options.items()
         ]
-        (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines))
+        (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines) + _tables(tables))
         return f"/shared/{number}.toml", str(options["paths"]["state"])
+
+    def change_virtual_clusters(self, virtual_clusters: Sequence[dict[str, Any]]) -> None:
+        """Write other tables [[virtual_cluster]] into the configuration of the running controller."""
+        file = self.cluster.shared / self.config.rpartition("/")[2]
+        file.write_text(file.read_text().partition("\n[[")[0] + _tables(virtual_clusters))
 
     def start(
         self,
@@ -289,5 +296,17 @@ def _signal(process: subprocess.Popen[Any], name: str) -> None:
         os.kill(int(child), signal.Signals[f"SIG{name}"])
 
 
+def _tables(virtual_clusters: Sequence[dict[str, Any]]) -> str:
+    """Return tables [[virtual_cluster]]."""
+    return "".join(
+        "\n[[virtual_cluster]]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in table.items())
+        for table in virtual_clusters
+    )
+
+
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        return f"[{', '.join(map(_toml, value))}]"
     return {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)

@@ -1,0 +1,41 @@
+"""Which running jobs would lose the cells that they hold, if the virtual clusters (VCs) owned other cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import Ints, JobState, Snapshot
+from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cells_of_topology import cell_specification
+from tiresias.scheduler.tenants.declarations import DeclaredTenant
+
+
+def lost_guarantees(
+    snapshot: Snapshot, declared: Sequence[DeclaredTenant], cluster_of: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the ids of the running jobs that hold cells now and would hold none.
+
+    Args:
+        snapshot: Jobs, nodes and allocations, with the cells that jobs hold.
+        declared: The VCs as they would be.
+        cluster_of: The VC of each job as it would be, by id.
+
+    Raises:
+        UsageError: The cells do not exist or do not fit the nodes.
+    """
+    occupancy = CellOccupancy(cell_specification(snapshot.nodes, declared))
+    known = {tenant.name for tenant in declared}
+    occupancy.follow(snapshot, {job: name if name in known else "" for job, name in cluster_of.items()})
+    rows = _guaranteed(snapshot)
+    return tuple(job for row in rows.tolist() if not occupancy.is_guaranteed(job := snapshot.jobs.id[row]))
+
+
+def _guaranteed(snapshot: Snapshot) -> Ints:
+    """Return the rows of the jobs that hold GPUs in cells of their VC alone."""
+    jobs, held = snapshot.jobs, snapshot.allocations
+    owned = np.array([bool(cell) for cell in held.owned_cell or ("",) * len(held.job)], np.bool_)
+    holds, without = np.zeros(len(jobs), np.bool_), np.zeros(len(jobs), np.bool_)
+    holds[held.job], without[held.job[~owned]] = True, True
+    return np.flatnonzero(holds & ~without & (jobs.state != JobState.RELEASING))

@@ -1,0 +1,84 @@
+"""The virtual clusters of a configuration: the rule by which they share the managed nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import Nodes, Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.tenants.cells_of_topology import cell_specification
+from tiresias.scheduler.tenants.running_guarantees import lost_guarantees
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.tenant_rules import tenant_rule
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
+from tiresias.slurm_plugin.config import Config
+
+
+class TenantPools:
+    """Decides for the virtual clusters; its rule keeps their cells between decisions.
+
+    Attributes:
+        names: Names of the virtual clusters; () where the configuration has none.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._rule = tenant_rule(config.policy.admission, [each.tenant for each in config.virtual_clusters])
+        self.names = tuple(each.tenant.name for each in config.virtual_clusters)
+
+    def decide(
+        self, snapshot: Snapshot, ranking: Callable[[PolicyConfig], tuple[PolicyConfig, Policy]]
+    ) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """Return the plan of all jobs, and the decisions of which it consists: of each virtual cluster, then of other jobs.
+
+        Args:
+            snapshot: Jobs and nodes.
+            ranking: Returns the configuration that holds in place of a given one, and the policy as it has learned.
+
+        Raises:
+            UsageError: The cells do not fit the nodes.
+        """
+        assert self._rule is not None, "there are virtual clusters"
+        configs = {each.tenant.name: each.policy for each in self._config.virtual_clusters}
+        tenants = [TenantPolicy(name, *ranking(config)) for name, config in configs.items()]
+        return self._rule.decide(snapshot, [*tenants, TenantPolicy(OUTSIDE, *ranking(self._config.policy))])
+
+
+def check_cells(config: Config, nodes: Nodes) -> None:
+    """Check that the cells of all virtual clusters exist and fit into the nodes.
+
+    Raises:
+        UsageError: They do not; the level, the number that is owned and the number that there is.
+    """
+    if config.virtual_clusters:
+        CellState(cell_specification(nodes, [each.tenant for each in config.virtual_clusters]))
+
+
+def check_change(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> None:
+    """Check that no running job would lose cells that it holds by another configuration.
+
+    Args:
+        config: The new configuration.
+        snapshot: Jobs and nodes as they are.
+        cluster_of: The virtual cluster of each job by the new configuration, by id.
+
+    Raises:
+        UsageError: A running job would lose its guarantee, or the cells do not fit the nodes.
+    """
+    if config.policy.admission != "virtual_clusters":
+        return check_cells(config, snapshot.nodes)
+    tenants = [each.tenant for each in config.virtual_clusters]
+    if lost := lost_guarantees(snapshot, tenants, cluster_of):
+        others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise UsageError(
+            f"virtual cluster {_name(snapshot, lost[0])}: job {lost[0]}{others} runs in cells that this change takes from it; "
+            "leave it these cells until the job has ended"
+        )
+    return None
+
+
+def _name(snapshot: Snapshot, job: str) -> str:
+    return (snapshot.jobs.virtual_cluster or ())[snapshot.jobs.id.index(job)]

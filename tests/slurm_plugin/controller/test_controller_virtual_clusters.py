@@ -1,0 +1,115 @@
+"""Virtual clusters on a real Slurm: guaranteed jobs get their cells, which the journal keeps; opportunistic jobs are preempted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.slurm_plugin.controller.centre import Centre
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+
+
+def table(name: str, nodes: int, **keys: Any) -> dict[str, Any]:
+    return {"name": name, "cells": [{"level": "node", "count": nodes}], "accounts": [name], **keys}
+
+
+TABLES = [table("prod", 2), table("research", 2)]
+SHARED = {"policy": {"admission": "virtual_clusters", "name": "fifo"}, "placement": {"trial": "anywhere"}}
+
+
+@pytest.fixture
+def clusters(centre: Centre) -> Iterator[Centre]:
+    """Two virtual clusters of two nodes each, of four nodes with four GPUs."""
+    centre.restart(virtual_clusters=TABLES, **SHARED)
+    yield centre
+    centre.stop("KILL")
+    centre.clean()
+
+
+def train(clusters: Centre, account: str, **more: Any) -> str:
+    return clusters.train(f"--account={account}", gpus=4, **more)
+
+
+def guaranteed(clusters: Centre, *jobs: str) -> list[bool]:
+    return [clusters.published(job)["guaranteed"] for job in jobs]
+
+
+def cells(clusters: Centre, job: str) -> str:
+    """Return the cells of the job's newest run, as the journal has them."""
+    query = "select cells from run join job using (key) where id = '{}' order by restart desc limit 1"
+    return str(clusters.query_journal(query.format(job))[0][0])
+
+
+def fill(clusters: Centre) -> list[str]:
+    """Let research run on all four nodes: two jobs in its cells, two beyond them."""
+    jobs = [train(clusters, "research") for _ in range(4)]
+    for job in jobs:
+        clusters.wait_until_preemptable(job)
+    clusters.wait_until(lambda: sum(guaranteed(clusters, *jobs)) == 2, "not two jobs of four are guaranteed", *jobs)
+    return jobs
+
+
+def test_a_guaranteed_job_preempts_an_opportunistic_one(clusters: Centre) -> None:
+    jobs = fill(clusters)
+    owner = train(clusters, "prod", user="bob")
+    clusters.wait_for_state(owner, "RUNNING")
+    clusters.wait_until(lambda: guaranteed(clusters, owner) == [True], "the owner's job has no cells", owner)
+    restarts = [int(clusters.show(job)["Restarts"]) for job in jobs]
+    kept = guaranteed(clusters, *jobs)
+    assert sorted(restarts) == [0, 0, 0, 1], "one job is preempted, and no other"
+    assert not kept[restarts.index(1)], "it is one of those without cells"
+    [(node, _)] = clusters.published(owner)["nodes"]
+    assert cells(clusters, owner) == f"{node}=node"
+    queues = [queue["virtual_cluster"] for queue in clusters.status()["queues"]]
+    assert list(dict.fromkeys(queues)) == ["prod", "research", ""]
+
+
+def test_a_killed_controller_finds_the_cells_in_the_journal(clusters: Centre) -> None:
+    jobs = fill(clusters)
+    before = {job: (guaranteed(clusters, job), cells(clusters, job)) for job in jobs}
+    clusters.stop("KILL")
+    clusters.start(clusters.config)
+    clusters.wait_for_cycles()
+    assert {job: (guaranteed(clusters, job), cells(clusters, job)) for job in jobs} == before
+    clusters.cancel(next(job for job in jobs if before[job][0] == [True]))
+    clusters.wait_until(lambda: sum(guaranteed(clusters, *jobs)) == 2, "no other job gets the free cell", *jobs)
+    assert {clusters.show(job)["Restarts"] for job in jobs} == {"0"}, "it gets it where it runs"
+
+
+def test_a_bad_node_is_avoided(clusters: Centre) -> None:
+    clusters.scontrol("update", "NodeName=gpu01", "State=DRAIN", "Reason=test")
+    try:
+        job = train(clusters, "prod")
+        clusters.wait_for_state(job, "RUNNING")
+        clusters.wait_until(lambda: guaranteed(clusters, job) == [True], "the job has no cells", job)
+        assert clusters.published(job)["nodes"] != [["gpu01", 4]]
+    finally:
+        clusters.scontrol("update", "NodeName=gpu01", "State=RESUME")
+
+
+def test_a_reload_takes_no_cells_from_a_running_job(clusters: Centre) -> None:
+    jobs = [train(clusters, "prod") for _ in range(2)]
+    for job in jobs:
+        clusters.wait_for_state(job, "RUNNING")
+    clusters.wait_until(lambda: guaranteed(clusters, *jobs) == [True, True], "the jobs have no cells", *jobs)
+    clusters.change_virtual_clusters([table("prod", 1), table("research", 3)])
+    refused = clusters.command("reload", "--config", clusters.config)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "virtual cluster prod: job" in refused.stderr
+    assert "runs in cells that this change takes from it" in refused.stderr
+    clusters.change_virtual_clusters([table("prod", 2), table("research", 1)])
+    accepted = clusters.command("reload", "--config", clusters.config)
+    assert accepted.returncode == 0, accepted.stderr
+    clusters.wait_for_cycles()
+    assert guaranteed(clusters, *jobs) == [True, True]
+
+
+def test_cells_that_do_not_fit_are_refused_at_the_start(clusters: Centre) -> None:
+    clusters.stop()
+    clusters.change_virtual_clusters([table("prod", 3), table("research", 3)])
+    started = clusters.command("controller", "--config", clusters.config)
+    assert started.returncode == 2, started.stderr
+    assert "virtual clusters own 6 cells of type node" in started.stderr.splitlines()[-1]
