@@ -10,6 +10,8 @@ from tiresias.scheduler.model import Ints, JobState, Snapshot
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
+from tiresias.scheduler.tenants.tenant_rules import JobTenants
 
 
 def lost_guarantees(
@@ -27,7 +29,8 @@ def lost_guarantees(
     """
     occupancy = CellOccupancy(cell_specification(snapshot.nodes, declared))
     known = {tenant.name for tenant in declared}
-    occupancy.follow(snapshot, {job: name if name in known else "" for job, name in cluster_of.items()})
+    named = (cluster_of[job] for job in snapshot.jobs.id)
+    occupancy.follow(snapshot, JobTenants.named([name if name in known else OUTSIDE for name in named]))
     rows = _guaranteed(snapshot)
     return tuple(job for row in rows.tolist() if not occupancy.is_guaranteed(job := snapshot.jobs.id[row]))
 

@@ -58,6 +58,12 @@ class JobTenants:
     names: tuple[str, ...]
     of: Ints
 
+    @classmethod
+    def named(cls, tenant_of: Sequence[str]) -> JobTenants:
+        """Return the tenants of jobs by the name of each job's tenant."""
+        place = {name: at for at, name in enumerate(dict.fromkeys(tenant_of))}
+        return cls(tuple(place), np.array([place[name] for name in tenant_of], np.int64))
+
     def name(self, row: int) -> str:
         """Return the name of a job's tenant."""
         return self.names[int(self.of[row])]
