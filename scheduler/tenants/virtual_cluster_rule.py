@@ -144,9 +144,7 @@ class VirtualClusterRule:
         return self._cells
 
 
-def _without_cells(
-    snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, shares: Bools
-) -> Bools:
+def _without_cells(snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, shares: Bools) -> Bools:
     """Return the jobs that hold GPUs without cells, and of the waiting ones those that share what is left, shape (jobs,)."""
     waits, row_of = snapshot.jobs.state == JobState.WAITING, holders.row_of
     owns, placed = holders.owns.copy(), np.zeros(len(waits), np.bool_)
