@@ -133,7 +133,7 @@ class VirtualNodes:
         rows, bound = self.order, self._bound
         free, available = (self.gpus - used)[rows], hardware.available[bound, 1:]
         cpus, memory = np.where(bound[:, None] >= 0, available, np.inf)[rows].T
-        topology = Topology.of_groups(self.gpus[rows], [level[rows] for level in self._groups])
+        topology = Topology.of_groups(self.gpus[rows], [_in_order(level[rows]) for level in self._groups])
         names, types = (tuple([column[row] for row in rows.tolist()]) for column in (self.names, self._types))
         return Nodes(
             names, self.gpus[rows], Resources.of(free, cpus, memory), self.usable()[rows], topology, types,
@@ -231,3 +231,10 @@ def _bound(cells: Sequence[VirtualCell]) -> Ints:
 def _numbered(values: Sequence[object]) -> Ints:
     number: dict[object, int] = {}
     return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+
+
+def _in_order(groups: Ints) -> Ints:
+    """Return the groups numbered as they first occur: the choice between equal ones depends on the order of the nodes alone."""
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    found: Ints = np.argsort(np.argsort(first))[group]
+    return found

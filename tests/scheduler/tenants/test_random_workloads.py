@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,12 @@ from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 seeds = st.integers(0, 2**32 - 1)
 many = settings(max_examples=examples(60), deadline=None)
+
+
+@pytest.mark.parametrize(("seed", "policy"), [(1095, "sf"), (531566, "las"), (4383611, "fifo")])
+def test_equal_virtual_nodes_and_gpu_indices_decide_nothing(seed: int, policy: str) -> None:
+    """Kept cells and new ones have jobs in other virtual nodes of one kind, and on other GPUs of a node."""
+    replay(RandomWorkload(seed, faults=False), policy)
 
 
 @many
