@@ -75,7 +75,9 @@ class Campaign:
             assert not broken, f"seed {self.seed}, event {sum(self.counts.values())}, {kind}: {broken[:3]}"
 
     def _guaranteed_gangs(self) -> set[str]:
-        return {name for name, group in self.clusters.groups.items() if group.virtual is not None}
+        """Gangs that use cells of their VC; one that has only reserved them can still start elsewhere."""
+        groups = self.clusters.groups.items()
+        return {name for name, group in groups if group.virtual is not None and group.state != GroupState.PREEMPTING}
 
     def _request(self) -> GangRequest:
         self.number += 1
