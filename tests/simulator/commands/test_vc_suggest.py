@@ -121,7 +121,6 @@ def test_held_out_jobs_are_shown(history: Path, capsys: pytest.CaptureFixture[st
         (["--hold-out", "half"], "--hold-out 'half' is not possible; there are private, shared"),
         (["--policy", "srtf"], "--policy 'srtf' is not possible"),
         (["--nodes-per-leaf", "0"], "--nodes-per-leaf '0': give a whole number above 0"),
-        (["--out", "/nowhere/vcs.toml"], "/nowhere/vcs.toml: there is no folder /nowhere"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -133,6 +132,12 @@ def test_mistakes_are_one_line(
     assert captured.out == ""
     assert captured.err.startswith(f"tiresias: {message}")
     assert captured.err.count("\n") == 1
+
+
+def test_tables_for_a_folder_that_is_missing(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "absent" / "vcs.toml"
+    assert suggest(history, *CLUSTER, f"--out={file}") == 2
+    assert capsys.readouterr().err == f"tiresias: {file}: there is no folder {file.parent}\n"
 
 
 def test_without_the_size_of_the_cluster(history: Path, capsys: pytest.CaptureFixture[str]) -> None:

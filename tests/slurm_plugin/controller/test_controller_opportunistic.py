@@ -33,6 +33,9 @@ def test_a_run_that_cannot_save_is_ended_for_the_owner_of_its_cells_and_starts_a
     for job in jobs:
         cluster.wait_for_state(job, "RUNNING")
     cluster.wait_until(lambda: all(cluster.output(job) for job in jobs), "the scripts have not begun", *jobs)
+    cluster.wait_until(
+        lambda: all(cluster.published(job).get("ran", 0) > 2 for job in jobs), "runs of no whole second", *jobs
+    )
     began = time.monotonic()
     owners = [train(cluster, "prod", user="bob") for _ in range(2)]
     for owner in owners:
