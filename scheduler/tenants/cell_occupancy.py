@@ -4,17 +4,21 @@ What a snapshot shows of a job is one gang: guaranteed where its nodes have type
 releases its GPUs has no guarantee any more. GPUs that no managed job holds and that are not free belong to one gang for each node,
 which no job can preempt. Only what has changed since the last snapshot is deleted and allocated again.
 
-A snapshot has numbers of GPUs and no indices, so the GPUs of a gang are any free ones of the node.
+A snapshot has numbers of GPUs and no indices. Where it has the numbers on each part of a node (`held_parts.py`), the GPUs of a gang
+are any free ones of these parts, else any free ones of the node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tiresias.scheduler.model import JobState, Snapshot
+from tiresias.scheduler.tenants.held_parts import held_parts, part_of_gpu, unmanaged_parts
+from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, PhysicalCell
 from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PodPlacement
@@ -26,6 +30,22 @@ RELEASING, MOVABLE, COVERED, BLOCKED = 1, 64, 128, 4096  # how much a GPU in use
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
 
 
+class ShownShare(NamedTuple):
+    """What a snapshot shows of a gang on one node.
+
+    Attributes:
+        node: Name of the node.
+        gpus: Number of its GPUs.
+        cell: Type of the owned cell; "" without a guarantee.
+        parts: GPUs on each of the node's finest parts; (): not known.
+    """
+
+    node: str
+    gpus: int
+    cell: str
+    parts: Parts = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ShownGang:
     """What a snapshot shows of one gang.
@@ -33,17 +53,22 @@ class ShownGang:
     Attributes:
         cluster: Its VC.
         weight: How much its GPUs are avoided.
-        held: Node, GPUs and type of the owned cell of each allocation; the type is "" without a guarantee.
+        held: What it holds on each node.
     """
 
     cluster: str
     weight: int
-    held: tuple[tuple[str, int, str], ...]
+    held: tuple[ShownShare, ...]
 
     @property
     def guaranteed(self) -> bool:
         """Whether it holds cells of its VC."""
-        return any(cell for _, _, cell in self.held)
+        return any(share.cell for share in self.held)
+
+    @property
+    def has_known_parts(self) -> bool:
+        """Whether the parts of its nodes are known."""
+        return all(share.parts for share in self.held)
 
 
 class CellOccupancy:
@@ -69,7 +94,7 @@ class CellOccupancy:
             if shown.get(name) != gang:
                 self._delete(name, gang)
         new = [name for name in shown if name not in self.shown]
-        for name in sorted(new, key=lambda each: (not shown[each].guaranteed, each)):
+        for name in sorted(new, key=lambda each: (not shown[each].has_known_parts, not shown[each].guaranteed, each)):
             self._allocate(name, shown[name])
         for chain in self.clusters.cells.chains.values():
             chain.sort()
@@ -100,12 +125,12 @@ class CellOccupancy:
         del self.shown[name]
 
     def _allocate(self, name: str, gang: ShownGang) -> None:
-        pods = [self._pod(*each) for each in sorted(gang.held, key=lambda each: (each[1], each[0]))]
+        pods = [self._pod(share) for share in sorted(gang.held, key=lambda share: (share.gpus, share.node))]
         request = GangRequest(
             name,
             gang.cluster,
             GUARANTEED if gang.guaranteed else OPPORTUNISTIC,
-            tuple((1, gpus) for _, gpus, _ in gang.held),
+            tuple((1, share.gpus) for share in gang.held),
         )
         group = self.clusters.gangs.allocate(BoundGang(request, self._chain(pods), tuple(pods)))
         self.shown[name] = gang
@@ -113,33 +138,48 @@ class CellOccupancy:
             group.virtual = None
             self.weigh(group, gang.weight - 1)
 
-    def _pod(self, node: str, gpus: int, cell: str) -> PodPlacement:
-        leaves = [leaf for leaf in self.clusters.cells.physical.leaves.get(node, ()) if leaf.user is None][:gpus]
-        missing = range(-1, len(leaves) - gpus - 1, -1)  # indices that no GPU has
+    def _pod(self, share: ShownShare) -> PodPlacement:
+        every = self.clusters.cells.physical.leaves.get(share.node, ())
+        free = [leaf for leaf in every if leaf.user is None]
+        leaves = _of_parts(free, len(every), share.parts)[: share.gpus]
+        missing = range(-1, len(leaves) - share.gpus - 1, -1)  # indices that no GPU has
         indices = (*(leaf.leaf_index for leaf in leaves), *missing)
-        return PodPlacement(node, indices, (cell,) * gpus)
+        return PodPlacement(share.node, indices, (share.cell,) * share.gpus)
 
     def _chain(self, pods: list[PodPlacement]) -> str:
         leaves: list[PhysicalCell] = self.clusters.cells.physical.leaves.get(pods[0].node, []) if pods else []
         return leaves[0].chain.name if leaves else next(iter(self.clusters.cells.levels))
 
 
+def _of_parts(free: Sequence[PhysicalCell], gpus: int, parts: Parts) -> list[PhysicalCell]:
+    """Return the free GPUs of a node of so many, those of the given parts first."""
+    left, chosen, others = list(parts), list[PhysicalCell](), list[PhysicalCell]()
+    for leaf in free:
+        at = part_of_gpu(leaf.leaf_index, gpus, len(parts))
+        is_held = bool(parts) and left[at] > 0
+        (chosen if is_held else others).append(leaf)
+        if is_held:
+            left[at] -= 1
+    return chosen + others
+
+
 def _shown_jobs(snapshot: Snapshot, cluster_of: Mapping[str, str]) -> dict[str, ShownGang]:
     jobs, held = snapshot.jobs, snapshot.allocations
     cells = held.owned_cell or ("",) * len(held.job)
-    rows: dict[int, list[tuple[str, int, str]]] = {}
+    rows: dict[int, list[ShownShare]] = {}
     nodes, gpus = snapshot.nodes.name, held.resources["gpus"]
-    for job, node, count, cell in zip(held.job.tolist(), held.node.tolist(), gpus.tolist(), cells, strict=True):
+    columns = zip(held.job.tolist(), held.node.tolist(), gpus.tolist(), cells, held_parts(snapshot), strict=True)
+    for job, node, count, cell, parts in columns:
         if count >= 1:
-            rows.setdefault(job, []).append((nodes[node], round(count), cell))
+            rows.setdefault(job, []).append(ShownShare(nodes[node], round(count), cell, parts))
     return {jobs.id[row]: _shown(snapshot, row, cluster_of[jobs.id[row]], each) for row, each in rows.items()}
 
 
-def _shown(snapshot: Snapshot, row: int, cluster: str, held: list[tuple[str, int, str]]) -> ShownGang:
+def _shown(snapshot: Snapshot, row: int, cluster: str, held: list[ShownShare]) -> ShownGang:
     state = int(snapshot.jobs.state[row])
-    whole = state != JobState.RELEASING and all(cell for _, _, cell in held)
+    whole = state != JobState.RELEASING and all(share.cell for share in held)
     if not whole:
-        held = [(node, gpus, "") for node, gpus, _ in held]
+        held = [share._replace(cell="") for share in held]
     weight = MOVABLE if state == JobState.RUNNING and snapshot.jobs.movable[row] else BLOCKED
     return ShownGang(cluster, RELEASING if state == JobState.RELEASING else weight, tuple(held))
 
@@ -148,7 +188,10 @@ def _shown_unmanaged(snapshot: Snapshot) -> dict[str, ShownGang]:
     held, nodes = snapshot.allocations, snapshot.nodes
     managed = np.bincount(held.node, held.resources["gpus"], len(nodes))
     others = np.rint(nodes.gpus - nodes.free["gpus"] - managed).astype(np.int64)
+    parts = unmanaged_parts(snapshot, others)
     return {
-        _UNMANAGED + nodes.name[row]: ShownGang("", BLOCKED, ((nodes.name[row], int(others[row]), ""),))
+        _UNMANAGED + nodes.name[row]: ShownGang(
+            "", BLOCKED, (ShownShare(nodes.name[row], int(others[row]), "", parts[row]),)
+        )
         for row in np.flatnonzero((others > 0) & nodes.usable).tolist()  # no cell of another node is used in any case
     }

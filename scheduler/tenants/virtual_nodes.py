@@ -3,12 +3,15 @@
 A virtual node that is not bound to hardware is free. The virtual nodes of one cell of the VC are close to each other; those of
 different cells are far apart, wherever they are bound. Nodes that are bound come first, in the order of the hardware, so that the
 decision depends on the snapshot alone and not on which of several equal virtual cells a job holds; then those of small cells.
+
+A part of a node that a VC owns is a virtual node with the GPUs of the part. Several of them may be bound to parts of one node, so
+that a request of two nodes or more uses whole nodes only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 
@@ -34,15 +37,16 @@ class VirtualNodes:
         order: The canonical order at the last call of `sort`: positions in `cells`, shape (nodes,).
     """
 
-    def __init__(self, occupancy: CellOccupancy, cluster: str, levels: int) -> None:
-        """`levels`: those of the physical topology above the node."""
+    def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes) -> None:
+        """`hardware`: the nodes of which the cells consist."""
         self._occupancy = occupancy
+        self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
         views = [view.cells for view in tree.views.values()]
         self.cells = [cell for cells in views for cell in cells if isinstance(cell, VirtualCell)]
         self.names = tuple(cell.address for cell in self.cells)
         self._at = {cell: at for at, cell in enumerate(self.cells)}
-        self._levels = levels
+        self._levels = len(hardware.topology.groups)
         self.order = np.arange(len(self.cells))
 
     @cached_property
@@ -146,7 +150,7 @@ class VirtualNodes:
         place[self.order] = np.arange(len(self.cells))
         there = _held_on_nodes(snapshot, {group.name for _, group in rows})
         held = [
-            (row, int(place[self._at[cell]]), gpus, *there.get((group.name, _node_of(cell)), (0.0, 0.0)))
+            (row, int(place[self._at[cell]]), gpus, *_share(there.get((group.name, _node_of(cell))), gpus))
             for row, group in rows
             for cell, gpus in held_by(group).items()
         ]
@@ -157,14 +161,22 @@ class VirtualNodes:
         """Return what a request demands of the virtual nodes.
 
         Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded. An
-        unbound one is checked when it is bound.
+        unbound one is checked when it is bound; so is a GPU type that is one of the types of a node with parts.
         """
-        if not (request.nodes or request.excluded or request.closed):
+        parts = self._parts if request.min_nodes > 1 else frozenset[str]()
+        kind = "" if request.gpu_type in self._part_types else request.gpu_type
+        if not (request.nodes or request.excluded or request.closed or parts) and kind == request.gpu_type:
             return request
         names = request.excluded | request.closed
         bound = ((cell.address, _node_of(cell)) for cell in self.cells if cell.physical is not None)
         refused = (address for address, node in bound if node in names or (request.nodes and node not in request.nodes))
-        return replace(request, nodes=frozenset(), excluded=frozenset(refused), closed=frozenset())
+        excluded = parts.union(refused)
+        return replace(request, nodes=frozenset(), excluded=excluded, closed=frozenset(), gpu_type=kind)
+
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        """The names of the virtual nodes that are parts of a node."""
+        return frozenset(cell.address for cell in self.cells if cell.level < cell.chain.node_level)
 
     def cell(self, name: str) -> VirtualCell:
         """Return the cell of a node by its name."""
@@ -179,34 +191,51 @@ class VirtualNodes:
         cells = self._occupancy.clusters.cells
         for node in cells.bad.nodes:
             for leaf in cells.physical.leaves[node]:
-                at = self._at.get(leaf.host.virtual) if leaf.host.virtual is not None else None
-                if at is not None:
-                    usable[at] = False
+                bound = (cell.virtual for cell in _up_to_node(leaf) if cell.virtual is not None)
+                usable[[self._at[cell] for cell in bound if cell in self._at]] = False
         return usable
 
 
 def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
-    """Return the GPUs that a gang holds on each of its virtual nodes. The GPUs of a pod are on one node."""
-    found: Counter[VirtualCell] = Counter()
-    for pod in group.virtual or ():
-        if pod and pod[0] is not None:
-            found[pod[0].host] += len(pod)
-    return found
+    """Return the GPUs that a gang holds on each of its virtual nodes. Those of a pod are on one node, maybe in several parts."""
+    return Counter(leaf.host for pod in group.virtual or () for leaf in pod if leaf is not None)
+
+
+def part_types(nodes: Nodes) -> frozenset[str]:
+    """Return the GPU types that only name the parts of nodes, where a start selects them."""
+    parts = nodes.topology.selectable_parts.tolist()
+    several = {kind for kind, count in zip(nodes.gpu_type, parts, strict=True) if count > 1 and "," in kind}
+    return frozenset(kind for types in several for kind in types.split(","))
+
+
+def _up_to_node(leaf: PhysicalCell) -> Iterator[PhysicalCell]:
+    cell: PhysicalCell | None = leaf
+    while cell is not None and cell.level <= cell.chain.node_level:
+        yield cell
+        cell = cell.parent
 
 
 def _node_of(cell: VirtualCell) -> str:
     return "" if cell.physical is None else cell.physical.nodes[0]
 
 
-def _held_on_nodes(snapshot: Snapshot, names: Set[str]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return CPUs and MiB of each of these jobs on each of its nodes, by the names of both."""
+def _share(held: tuple[float, float, float] | None, gpus: int) -> tuple[float, float]:
+    """Return the CPUs and MiB that belong to some of the GPUs that a job holds on a node."""
+    every, cpus, memory = held or (0.0, 0.0, 0.0)
+    return (cpus, memory) if gpus >= every else (cpus * gpus / every, memory * gpus / every)
+
+
+def _held_on_nodes(snapshot: Snapshot, names: Set[str]) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Return GPUs, CPUs and MiB of each of these jobs on each of its nodes, by the names of both."""
     jobs, nodes, held = snapshot.jobs, snapshot.nodes, snapshot.allocations
     of_jobs = np.array([job in names for job in jobs.id], np.bool_)
     rows = np.flatnonzero(of_jobs[held.job]) if len(held.job) else held.job
-    amounts = held.resources.amount[rows, 1:COUNTED].tolist()
+    amounts = held.resources.amount[rows, :COUNTED].tolist()
     return {
-        (jobs.id[job], nodes.name[node]): (cpus, memory)
-        for job, node, (cpus, memory) in zip(held.job[rows].tolist(), held.node[rows].tolist(), amounts, strict=True)
+        (jobs.id[job], nodes.name[node]): (gpus, cpus, memory)
+        for job, node, (gpus, cpus, memory) in zip(
+            held.job[rows].tolist(), held.node[rows].tolist(), amounts, strict=True
+        )
     }
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters
-from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
+from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters, with_sockets
+from tiresias.scheduler.model import ANYWHERE, JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
 
 LIMIT = 60  # decisions at one moment
@@ -20,8 +20,10 @@ class ReplayedJob:
 
     Attributes:
         work: Seconds of work left.
+        one_node: It requests one node.
         held: Its nodes (row, GPUs) while it runs.
         cells: Types of owned cells of these nodes.
+        parts: GPUs on each socket of these nodes.
     """
 
     name: str
@@ -29,8 +31,10 @@ class ReplayedJob:
     gpus: int
     submit: float
     work: float
+    one_node: bool = False
     held: tuple[tuple[int, int], ...] = ()
     cells: tuple[str, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
     ran: float = 0.0
     first_start: float = math.nan
     last_start: float = math.nan
@@ -48,6 +52,7 @@ class ClusterReplay:
     jobs: Sequence[ReplayedJob]
     check: Callable[[Snapshot, Plan], None] = lambda snapshot, plan: None
     down: Sequence[tuple[float, float, int]] = ()  # from, to, node
+    sockets: int = 1  # of each node
     now: float = 0.0
     preemptions: int = 0
     opportunistic: set[str] = field(default_factory=set)
@@ -68,13 +73,15 @@ class ClusterReplay:
             self.make([self._row(job) for job in here], nodes, self.now), [job.cluster for job in here]
         )
         cells = tuple(cell for job in here for cell in job.cells)
-        return replace(shown, allocations=replace(shown.allocations, owned_cell=cells))
+        shown = replace(shown, allocations=replace(shown.allocations, owned_cell=cells))
+        parts = [part for job in here for part in job.parts]
+        return with_sockets(shown, parts, self.sockets) if self.sockets > 1 else shown
 
     def _row(self, job: ReplayedJob) -> Any:
         return self.make.Job(
             job.name, job.gpus, JobState.RUNNING if job.held else JobState.WAITING, job.ran * job.gpus, job.ran,
             submit=job.submit, first_start=job.first_start, last_start=job.last_start, preempted=job.preempted,
-            placement=job.held or None,
+            placement=job.held or None, request=Request(max_nodes=1) if job.one_node else ANYWHERE,
         )  # fmt: skip
 
     def _decide(self) -> None:
@@ -94,7 +101,7 @@ class ClusterReplay:
         for each in plan.preemptions:
             job = by_name[each.job]
             assert job.held, f"{job.name} is preempted and does not run"
-            job.held, job.cells, job.preempted = (), (), self.now
+            job.held, job.cells, job.parts, job.preempted = (), (), (), self.now
             self.preemptions += 1
         for change in plan.rebindings:
             job = by_name[change.job]
@@ -104,7 +111,8 @@ class ClusterReplay:
         assert not job.held
         job.held = tuple((int(name.removeprefix("n")), gpus) for name, gpus in start.nodes)
         assert sum(gpus for _, gpus in job.held) == job.gpus
-        job.cells = start.owned_cells or ("",) * len(job.held)
+        job.cells, job.parts = start.owned_cells or ("",) * len(job.held), start.parts
+        assert not job.parts or tuple(map(sum, job.parts)) == tuple(gpus for _, gpus in job.held)
         if not start.owned_cells:
             self.opportunistic.add(job.name)
         job.first_start = self.now if math.isnan(job.first_start) else job.first_start
@@ -120,5 +128,5 @@ class ClusterReplay:
             job.work -= until - self.now
             job.ran += until - self.now
             if job.work <= 1e-9:
-                job.end, job.held, job.cells = until, (), ()
+                job.end, job.held, job.cells, job.parts = until, (), (), ()
         self.now = until
