@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.model import Plan, Preempt
+from tiresias.scheduler.model import Plan, Preempt, Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
@@ -43,12 +43,12 @@ class Actor:
         self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport,
         allowance: Allowance | None = None, refusals: Refusals | None = None, quarantine: Quarantine | None = None,
         has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True, comment_field: CommentField | None = None,
-        progress: Callable[[], None] = lambda: None,
+        progress: Callable[[], None] = lambda: None, part_types: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Continues with the open intents of the journal. See TransitionContext for the arguments."""
         self.context = TransitionContext(
             backend, journal, ledger, config, report, allowance or Allowance(), refusals or Refusals(config.backoff),
-            quarantine or Quarantine(), has_begun, comment_field, progress,
+            quarantine or Quarantine(), has_begun, comment_field, progress, tuple(part_types),
         )  # fmt: skip
         self._holds = JobHolds(self.context)
         self._forgotten = ForgottenChanges(self.context, self._holds)
@@ -196,14 +196,14 @@ class Actor:
         for start in plan.starts:
             if allowance.affords_start(self.intents.values()):
                 with self.context.quarantine.guard("its start", start.job):
-                    self._engine.begin_start(start.job, start.nodes, now)
-        nodes = {start.job: start.nodes for start in plan.reserved}
+                    self._engine.begin_start(start.job, start.nodes, now, parts=start.parts)
+        reserved = {start.job: start for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
             if allowance.affords_preemptions(len(victims), self.intents.values()):
                 for victim in victims:
                     with self.context.quarantine.guard("its preemption", victim):
-                        reserved = nodes.get(beneficiary, ())
-                        self._engine.begin(victim, IntentKind.PREEMPT, now, nodes=reserved, beneficiary=beneficiary)
+                        start = reserved.get(beneficiary, Start(beneficiary, ()))
+                        self._engine.begin(victim, IntentKind.PREEMPT, now, start.nodes, beneficiary, start.parts)
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it gets now. Raises SlurmUnavailable: then all stay where they are."""

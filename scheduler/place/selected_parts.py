@@ -32,7 +32,10 @@ def with_parts(plan: Plan, snapshot: Snapshot) -> Plan:
 
 def promised_parts(nodes: Nodes, starts: Iterable[Start]) -> Floats:
     """Return the GPUs that starts with parts take of each part, shape (nodes, parts)."""
-    found, row = np.zeros_like(nodes.free.islands), {name: at for at, name in enumerate(nodes.name)}
+    found = np.zeros_like(nodes.free.islands)
+    if nodes.topology.selectable is None:
+        return found
+    row = {name: at for at, name in enumerate(nodes.name)}
     for start in starts:
         for (name, _), parts in zip(start.nodes, start.parts, strict=False):
             found[row[name], : len(parts)] += parts

@@ -154,13 +154,11 @@ class CellOccupancy:
 def _of_parts(free: Sequence[PhysicalCell], gpus: int, parts: Parts) -> list[PhysicalCell]:
     """Return the free GPUs of a node of so many, those of the given parts first."""
     left, chosen, others = list(parts), list[PhysicalCell](), list[PhysicalCell]()
-    for leaf in free:
+    for leaf in free if parts else ():
         at = part_of_gpu(leaf.leaf_index, gpus, len(parts))
-        is_held = bool(parts) and left[at] > 0
-        (chosen if is_held else others).append(leaf)
-        if is_held:
-            left[at] -= 1
-    return chosen + others
+        (chosen if left[at] > 0 else others).append(leaf)
+        left[at] -= 1
+    return chosen + others if parts else list(free)
 
 
 def _shown_jobs(snapshot: Snapshot, cluster_of: Mapping[str, str]) -> dict[str, ShownGang]:

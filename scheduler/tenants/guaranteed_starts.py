@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -66,10 +67,13 @@ class HardwareBinding:
     def __init__(self, snapshot: Snapshot, occupancy: CellOccupancy, may_stay: Collection[str]) -> None:
         self._snapshot, self._occupancy, self._may_stay = snapshot, occupancy, may_stay
         self._row = {job: row for row, job in enumerate(snapshot.jobs.id)}
-        self._node = {name: row for row, name in enumerate(snapshot.nodes.name)}
         self._refused: dict[str, frozenset[PhysicalCell]] = {"": frozenset()}
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
+
+    @cached_property
+    def _node(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._snapshot.nodes.name)}
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         """Return what the decisions mean on the hardware."""
@@ -166,8 +170,10 @@ class HardwareBinding:
 
     def _of_other_types(self, gpu_type: str) -> frozenset[PhysicalCell]:
         """Return the GPUs of parts that have other types than the requested one."""
+        leaves, nodes = self._occupancy.clusters.cells.physical.leaves, self._snapshot.nodes
+        if nodes.topology.selectable is None:
+            return frozenset()
         if gpu_type not in self._refused:
-            leaves, nodes = self._occupancy.clusters.cells.physical.leaves, self._snapshot.nodes
             self._refused[gpu_type] = frozenset(
                 leaf
                 for name, row in self._node.items()
@@ -178,8 +184,10 @@ class HardwareBinding:
         return self._refused[gpu_type]
 
     def _parts_of(self, node: str, leaves: Sequence[PhysicalCell]) -> Parts:
-        topology, row = self._snapshot.nodes.topology, self._node[node]
-        return parts_of_gpus(topology, row, [leaf.leaf_index for leaf in leaves])
+        topology = self._snapshot.nodes.topology
+        if topology.selectable is None:
+            return ()
+        return parts_of_gpus(topology, self._node[node], [leaf.leaf_index for leaf in leaves])
 
     def _suits(self, request: Request, start: Start) -> bool:
         """Return whether the request permits this number of nodes and these GPUs: cells below the node may lie in one node."""

@@ -74,6 +74,9 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     if unmanaged := [name for name, _ in policies if name not in config.partitions]:
         key = f"{PARTITION_POLICIES}{unmanaged[0]}"
         raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
+    if config.placement.part_types and not config.placement.islands:
+        source = found["placement.part_types"].source
+        raise UsageError(f"{source}: placement.part_types: no level has its parts; name one in placement.islands")
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
 
 

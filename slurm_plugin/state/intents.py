@@ -84,6 +84,7 @@ class Intent:
         outcome: "" until the intent is over.
         epoch: of the leader that began it.
         seq: its number in the database.
+        parts: for each of the nodes the GPUs from each of its parts (`scheduler.actions.Start.parts`); (): any.
     """
 
     key: str
@@ -98,3 +99,4 @@ class Intent:
     outcome: str = ""
     epoch: int = 0
     seq: int = field(default=0)
+    parts: tuple[tuple[int, ...], ...] = ()

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 10
+SCHEMA = 11
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -68,7 +68,7 @@ TABLES = (
 ) without rowid""",
     """create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
-  began real, stepped real, outcome text, epoch integer
+  began real, stepped real, outcome text, epoch integer, parts text
 )""",
     "create index unfinished on intent (outcome) where outcome = ''",
     "create index moves on intent (key)",
@@ -115,6 +115,7 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table job add column earliest_at real",
         "alter table job add column earliest_left real",
     ),
+    10: ("alter table intent add column parts text default '[]'",),
 }
 
 

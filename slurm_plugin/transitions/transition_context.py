@@ -21,6 +21,7 @@ from tiresias.slurm_plugin.transitions.allowance import Allowance
 RUNS = ("RUNNING", "SUSPENDED")
 
 NodeGpus = tuple[tuple[str, int], ...]  # names and GPUs
+NodeParts = tuple[tuple[int, ...], ...]  # of each node the GPUs from each part
 ReadReport = Callable[[SlurmJob], JobReport]
 
 
@@ -33,6 +34,7 @@ class TransitionContext:
         has_begun: whether no begin time that the job's owner set is still to come, at that epoch second.
         comment_field: the field in which pending jobs have a comment of the controller.
         progress: called before each job that is acted on, so that the watchdog sees that no call hangs.
+        part_types: GPU types that name the parts of nodes, in the order of the parts (placement.part_types).
         intents: the open ones, by job id.
         reserved: the reservations of the newest plan.
         news: the decisions and outcomes since they were logged last.
@@ -52,6 +54,7 @@ class TransitionContext:
     has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True
     comment_field: CommentField | None = None
     progress: Callable[[], None] = lambda: None
+    part_types: tuple[str, ...] = ()
     intents: dict[str, Intent] = field(init=False)
     reserved: tuple[Start, ...] = ()
     news: list[Decision] = field(default_factory=list)
