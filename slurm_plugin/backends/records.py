@@ -226,7 +226,9 @@ def _stated_gpus(record: Record) -> tuple[StatedGpus, ...]:
     found = [(per, *parse.gpus_beside(text)) for per, text in texts.items()]
     if any(len(gpus) > 1 for _, gpus, _ in found):
         return ()
-    return tuple(StatedGpus(per, *gpus[0][:2], beside) for per, gpus, beside in found if gpus)
+    return tuple(
+        StatedGpus(per, min(count, MAX_GPUS), kind, beside) for per, gpus, beside in found for count, kind in gpus
+    )
 
 
 def _shares(record: Record, leaving: int) -> tuple[NodeShare, ...]:
@@ -283,7 +285,7 @@ def node(record: Record) -> SlurmNode:
         gpus=min(total, MAX_GPUS),
         gpus_allocated=min(parse.gpus(_text(record, "gres_used"))[0], MAX_GPUS),
         gpu_type=kind,
-        gpus_by_type=parse.gpus_by_type(_text(record, "gres")),
+        gpus_by_type=tuple((kind, min(gpus, MAX_GPUS)) for kind, gpus in parse.gpus_by_type(_text(record, "gres"))),
         cpus=cpus,
         cpus_allocated=number(record.get("alloc_cpus"), MAX_CPUS),
         memory=max(_memory(record.get("real_memory")) - _memory(record.get("specialized_memory")), 0),
