@@ -18,11 +18,13 @@ class Start:
         nodes: Names of exactly the nodes that it gets, each with its GPUs.
         owned_cells: For each node the type of the cell of its virtual cluster; (): none, so that the job is opportunistic where
             there are virtual clusters.
+        parts: For each node the GPUs from each of its finest parts (`Topology.parts`), () for any; (): any GPUs of all nodes.
     """
 
     job: str
     nodes: tuple[tuple[str, int], ...]
     owned_cells: tuple[str, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

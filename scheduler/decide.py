@@ -24,6 +24,7 @@ from tiresias.scheduler.admit.quotas import free_only
 from tiresias.scheduler.admit.rules import not_admitted
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Bools, Effect, Plan, Snapshot
+from tiresias.scheduler.place.selected_parts import with_parts
 from tiresias.scheduler.plan_builder import PlanBuilder
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy, Ranking
@@ -58,7 +59,7 @@ def decide(
         plan = _decided(snapshot, config, policy, ranking, on_trial | barred)
     for row in np.flatnonzero(barred).tolist():
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
-    return plan
+    return with_parts(plan, snapshot)
 
 
 def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking, left_out: Bools) -> Plan:

@@ -17,9 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Division = tuple[
     int, ...
 ]  # the number of parts of one node on each level below it, the finest level that is configured first
+
+Parts = tuple[int, ...]  # GPUs on each of the finest parts of a node; (): not known
 
 LEAF, NODE, GPU = "leaf", "node", "gpu"
 MAX_ISLANDS = 8  # of a node: a choice of islands tries each set of them
@@ -43,6 +46,8 @@ class Topology:
         groups: for each of them the index of each node's group, shape (nodes,).
         part_names: the levels between node and GPU, top to bottom.
         parts: for each of them the number of parts of each node, shape (nodes,); 1 where none are known.
+        selectable: whether a start selects the parts of each node (`Start.parts`), shape (nodes,); None: of no node. Otherwise
+            Slurm selects the GPUs, and their parts are predicted until Slurm reports them.
     """
 
     gpus: Ints
@@ -50,6 +55,7 @@ class Topology:
     groups: tuple[Ints, ...]
     part_names: tuple[str, ...] = ()
     parts: tuple[Ints, ...] = ()
+    selectable: Bools | None = None
 
     def __post_init__(self) -> None:
         if len(self.group_names) != len(self.groups) or len(self.part_names) != len(self.parts) or not self.groups:
@@ -71,15 +77,25 @@ class Topology:
         names = [LEAF, *(f"group{height}" for height in range(2, len(levels) + 1))]
         return cls(counted, tuple(names[::-1]), tuple(levels[::-1]))
 
-    def with_parts(self, names: Sequence[str], divisions: Sequence[Division]) -> Topology:
-        """Return the tree with parts of nodes. `names`, and the levels of each node's division: the finest level first."""
+    def with_parts(
+        self, names: Sequence[str], divisions: Sequence[Division], selectable: Sequence[bool] | None = None
+    ) -> Topology:
+        """Return the tree with parts of nodes.
+
+        Args:
+            names: The levels, the finest one first.
+            divisions: For each node the number of its parts on each level, in the same order.
+            selectable: Whether a start selects the parts of each node; None: of no node.
+        """
         columns = np.array(divisions, np.int64).reshape(len(self), len(names)).T
-        return Topology(self.gpus, self.group_names, self.groups, tuple(names[::-1]), tuple(columns[::-1]))
+        chosen = None if selectable is None else np.array(selectable, np.bool_)
+        return Topology(self.gpus, self.group_names, self.groups, tuple(names[::-1]), tuple(columns[::-1]), chosen)
 
     def of_nodes(self, rows: Ints) -> Topology:
         """Return the tree of some of the nodes. Groups keep their index."""
         groups, parts = (tuple(level[rows] for level in levels) for levels in (self.groups, self.parts))
-        return Topology(self.gpus[rows], self.group_names, groups, self.part_names, parts)
+        chosen = None if self.selectable is None else self.selectable[rows]
+        return Topology(self.gpus[rows], self.group_names, groups, self.part_names, parts, chosen)
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -103,6 +119,15 @@ class Topology:
     def islands(self, node: int) -> int:
         """Return the number of islands of a node; 1: none are known."""
         return island_count(self.divisions[node]) if self.parts else 1
+
+    @cached_property
+    def selectable_parts(self) -> Ints:
+        """The number of the finest parts of each node that a start selects; 1: the GPUs of the node cannot be told apart."""
+        if self.selectable is None:
+            return np.ones(len(self), np.int64)
+        parts = np.array([island_count(each) for each in self.divisions], np.int64)
+        found: Ints = np.where(self.selectable & (self.gpus % parts == 0), parts, 1)
+        return found
 
     def nodes_of(self, level: str, group: int) -> Ints:
         """Return the rows of the nodes of a group."""

@@ -46,11 +46,12 @@ class Actor:
         has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True, comment_field: CommentField | None = None,
         progress: Callable[[], None] = lambda: None,
         kind_of_preemption: Callable[[SlurmJob], IntentKind] = lambda job: IntentKind.PREEMPT,
+        part_types: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Continues with the open intents of the journal. See TransitionContext for the arguments."""
         self.context = TransitionContext(
             backend, journal, ledger, config, report, allowance or Allowance(), refusals or Refusals(config.backoff),
-            quarantine or Quarantine(), has_begun, comment_field, progress, kind_of_preemption,
+            quarantine or Quarantine(), has_begun, comment_field, progress, kind_of_preemption, tuple(part_types),
         )  # fmt: skip
         self._holds = JobHolds(self.context)
         self._forgotten = ForgottenChanges(self.context, self._holds)
@@ -198,7 +199,9 @@ class Actor:
         for start in plan.starts:
             if allowance.affords_start(self.intents.values()):
                 with self.context.quarantine.guard("its start", start.job):
-                    self._engine.begin_start(start.job, start.nodes, now, cells=owned_cells.of_start(start))
+                    self._engine.begin_start(
+                        start.job, start.nodes, now, cells=owned_cells.of_start(start), parts=start.parts
+                    )
         reserved = {start.job: start for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
             if allowance.affords_preemptions(len(victims), self.intents.values()):
@@ -207,11 +210,11 @@ class Actor:
                         self._begin_preemption(victim, beneficiary, reserved.get(beneficiary), now)
 
     def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
-        nodes, cells = (reserved.nodes, owned_cells.of_start(reserved)) if reserved else ((), "")
-        job = self.context.record(victim)
+        start = reserved or Start(beneficiary, ())
+        cells, job = owned_cells.of_start(start), self.context.record(victim)
         assert job is not None  # the plan was made from these records
         kind = self.context.kind_of_preemption(job)
-        self._engine.begin(victim, kind, now, nodes=nodes, beneficiary=beneficiary, cells=cells)
+        self._engine.begin(victim, kind, now, start.nodes, beneficiary, cells, start.parts)
 
     def rebind(self, cells: Mapping[str, str]) -> None:
         """Journal in which cells of their virtual clusters jobs hold their GPUs from now on, by job id (owned_cells.py)."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, MOVABLE, CellOccupancy
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
-from tiresias.scheduler.virtual_clusters.cell import FREE, PhysicalCell, VirtualCell, leaves_of
+from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, PhysicalCell, VirtualCell, leaves_of
+from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
+from tiresias.scheduler.virtual_clusters.leaf_choice import closest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement, bind_chosen
 
 ChosenNodes = Sequence[tuple[VirtualCell, int]]  # virtual nodes with the number of GPUs on each
@@ -52,15 +55,19 @@ class CellChanges:
         for pod in group.physical:
             leaves = [leaf for leaf in pod if leaf is not None]
             place = next((at for at, each in enumerate(left) if _fits(leaves, *each)), None)
-            if place is None or not self._promote_pod(leaves, left.pop(place)):
+            if place is None or not self._promote_pod(leaves, left.pop(place)[0]):
                 self._take_back(first)
                 return False
         return True
 
-    def _promote_pod(self, leaves: Sequence[PhysicalCell], chosen: tuple[VirtualCell, int]) -> bool:
-        """Bind the leaves of one node. False: other VCs would have too few cells left; what was bound remains to be taken back."""
+    def _promote_pod(self, leaves: Sequence[PhysicalCell], node: VirtualCell) -> bool:
+        """Bind the leaves of one node. False: they lie in more cells below the node than there are, or other VCs would have too few
+        cells left; what was bound remains to be taken back."""
         cells = self._clusters.cells
-        for leaf, virtual in zip(leaves, _free_leaves(*chosen), strict=True):
+        for leaf in leaves:
+            virtual = next((each for each in _free_leaves(node) if can_be_bound(leaf, each)), None)
+            if virtual is None:
+                return False
             cells.release(leaf)
             cells.allocate(leaf, virtual, GUARANTEED)
             self._undo += [partial(cells.allocate, leaf, None, GUARANTEED), partial(cells.release, leaf)]
@@ -72,13 +79,19 @@ class CellChanges:
         self._occupancy.weigh(group, weight)
         self._undo.append(partial(self._occupancy.weigh, group, -weight))
 
-    def bind(self, request: GangRequest, chosen: ChosenNodes, suggested: Set[str] | None) -> FoundPlacement | None:
-        """Find hardware for virtual nodes, and keep it; None: there is none.
+    def bind(
+        self,
+        request: GangRequest,
+        chosen: ChosenNodes,
+        suggested: Set[str] | None,
+        refused: Set[PhysicalCell] = frozenset(),
+    ) -> FoundPlacement | None:
+        """Find hardware for virtual nodes, and keep it; None: there is none. `refused`: GPUs that may not be used.
 
         The largest cells choose first. Otherwise a small one could take a part of what was freed for a large one.
         """
-        pods = [_free_leaves(*each) for each in sorted(chosen, key=lambda each: -each[0].preassigned.level)]
-        found = bind_chosen(self._clusters.gangs, pods, suggested)
+        pods = [_nearest_leaves(*each) for each in sorted(chosen, key=lambda each: -each[0].preassigned.level)]
+        found = bind_chosen(self._clusters.gangs, pods, suggested, refused)
         if found is None:
             return None
         group = self._clusters.gangs.reserve(request, found.physical, pods)
@@ -105,14 +118,31 @@ def users(found: FoundPlacement) -> list[AffinityGroup]:
     return list(dict.fromkeys(leaf.user for pod in found.physical for leaf in pod if leaf.user is not None))
 
 
-def _free_leaves(node: VirtualCell, gpus: int) -> list[VirtualCell]:
+def _free_leaves(node: VirtualCell) -> list[VirtualCell]:
+    """Return the free leaves of a node. Those in parts that are bound come first, in the order of the hardware, so that the choice
+    does not depend on which of several equal parts is bound."""
     free = [leaf for leaf in leaves_of(node) if isinstance(leaf, VirtualCell) and leaf.priority == FREE]
+    return sorted(free, key=partial(_place_in, node)) if node.level > LEAF_LEVEL + 1 else free
+
+
+def _place_in(node: VirtualCell, leaf: VirtualCell) -> tuple[float, ...]:
+    """Return the numbers of the hardware of the parts of a node that contain a leaf, from top to bottom."""
+    place, cell = list[float](), leaf.parent
+    while cell is not None and cell is not node:
+        place.append(math.inf if cell.physical is None else cell.physical.number)
+        cell = cell.parent
+    return tuple(reversed(place))
+
+
+def _nearest_leaves(node: VirtualCell, gpus: int) -> list[VirtualCell]:
+    """Return free leaves of a node that are close to each other."""
+    free: list[Cell] = list(_free_leaves(node))
     if len(free) < gpus:
         raise ValueError(f"{node!r} has {len(free)} free GPUs, not {gpus}")
-    return free[:gpus]
+    return [leaf for leaf in closest(free, gpus) if isinstance(leaf, VirtualCell)]
 
 
 def _fits(leaves: Sequence[PhysicalCell], node: VirtualCell, gpus: int) -> bool:
     if not leaves or len(leaves) != gpus or leaves[0].chain is not node.chain:
         return False
-    return can_be_bound(leaves[0], _free_leaves(node, gpus)[0])
+    return any(can_be_bound(leaves[0], each) for each in _free_leaves(node))

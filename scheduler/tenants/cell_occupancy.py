@@ -4,21 +4,24 @@ What a snapshot shows of a job is one gang: guaranteed where its nodes have type
 releases its GPUs has no guarantee any more. GPUs that no managed job holds and that are not free belong to one gang for each node,
 which no job can preempt. Only what has changed since the last snapshot is deleted and allocated again.
 
-A snapshot has numbers of GPUs and no indices, so the GPUs of a gang are any free ones of the node.
+A snapshot has numbers of GPUs and no indices. Where it has the numbers on each part of a node (`held_parts.py`), the GPUs of a gang
+are any free ones of these parts, else any free ones of the node.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tiresias.scheduler.model import Ints, Jobs, JobState, Snapshot
-from tiresias.scheduler.place.free_capacity import GPUS
 from tiresias.scheduler.tenants.held_gangs import NO_GANGS, HeldGangs, HeldGangsReader
+from tiresias.scheduler.tenants.held_parts import held_parts, part_of_gpu, unmanaged_parts
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
+from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PodPlacement
@@ -32,6 +35,22 @@ _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
 HeldCells = tuple[tuple[VirtualCell, int], ...]  # the virtual nodes of a gang, and its GPUs there
 
 
+class ShownShare(NamedTuple):
+    """What a snapshot shows of a gang on one node.
+
+    Attributes:
+        node: Name of the node.
+        gpus: Number of its GPUs.
+        cell: Type of the owned cell; "" without a guarantee.
+        parts: GPUs on each of the node's finest parts; (): not known.
+    """
+
+    node: str
+    gpus: int
+    cell: str
+    parts: Parts = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ShownGang:
     """What a snapshot shows of one gang.
@@ -39,17 +58,22 @@ class ShownGang:
     Attributes:
         cluster: Its VC.
         weight: How much its GPUs are avoided.
-        held: Node, GPUs and type of the owned cell of each allocation; the type is "" without a guarantee.
+        held: What it holds on each node.
     """
 
     cluster: str
     weight: int
-    held: tuple[tuple[str, int, str], ...]
+    held: tuple[ShownShare, ...]
 
     @property
     def guaranteed(self) -> bool:
         """Whether it holds cells of its VC."""
-        return any(cell for _, _, cell in self.held)
+        return any(share.cell for share in self.held)
+
+    @property
+    def has_known_parts(self) -> bool:
+        """Whether the parts of its nodes are known."""
+        return all(share.parts for share in self.held)
 
 
 def is_unmanaged(name: str) -> bool:
@@ -122,8 +146,8 @@ class CellOccupancy:
         """Delete the changed gangs, in the order in which they were allocated, and allocate what is shown of them now."""
         for name in [name for name in self.shown if name in changed] if changed else ():
             self._delete(name, self.shown[name])
-        new = [(not gang.guaranteed, name, gang) for name, gang in changed.items() if gang is not None]
-        for _, name, gang in sorted(new, key=lambda each: each[:2]):
+        new = [(name, gang) for name, gang in changed.items() if gang is not None]
+        for name, gang in sorted(new, key=lambda each: (not each[1].has_known_parts, not each[1].guaranteed, each[0])):
             self._allocate(name, gang)
         groups = self.clusters.groups
         for cluster, held in self.held.items():
@@ -165,12 +189,12 @@ class CellOccupancy:
             self._lose(gang.cluster, name)
 
     def _allocate(self, name: str, gang: ShownGang) -> None:
-        pods = [self._pod(*each) for each in sorted(gang.held, key=lambda each: (each[1], each[0]))]
+        pods = [self._pod(share) for share in sorted(gang.held, key=lambda share: (share.gpus, share.node))]
         request = GangRequest(
             name,
             gang.cluster,
             GUARANTEED if gang.guaranteed else OPPORTUNISTIC,
-            tuple((1, gpus) for _, gpus, _ in gang.held),
+            tuple((1, share.gpus) for share in gang.held),
         )
         group = self.clusters.gangs.allocate(BoundGang(request, self._chain(pods), tuple(pods)))
         self.shown[name] = gang
@@ -183,42 +207,49 @@ class CellOccupancy:
             self.held[gang.cluster][name] = tuple(held_by(group).items())
             self.changes[gang.cluster] += 1
 
-    def _pod(self, node: str, gpus: int, cell: str) -> PodPlacement:
-        leaves = [leaf for leaf in self.clusters.cells.physical.leaves.get(node, ()) if leaf.user is None][:gpus]
-        missing = range(-1, len(leaves) - gpus - 1, -1)  # indices that no GPU has
+    def _pod(self, share: ShownShare) -> PodPlacement:
+        every = self.clusters.cells.physical.leaves.get(share.node, ())
+        free = [leaf for leaf in every if leaf.user is None]
+        leaves = _of_parts(free, len(every), share.parts)[: share.gpus]
+        missing = range(-1, len(leaves) - share.gpus - 1, -1)  # indices that no GPU has
         indices = (*(leaf.leaf_index for leaf in leaves), *missing)
-        return PodPlacement(node, indices, (cell,) * gpus)
+        return PodPlacement(share.node, indices, (share.cell,) * share.gpus)
 
     def _chain(self, pods: list[PodPlacement]) -> str:
         leaves: list[PhysicalCell] = self.clusters.cells.physical.leaves.get(pods[0].node, []) if pods else []
         return leaves[0].chain.name if leaves else next(iter(self.clusters.cells.levels))
 
 
+def _of_parts(free: Sequence[PhysicalCell], gpus: int, parts: Parts) -> list[PhysicalCell]:
+    """Return the free GPUs of a node of so many, those of the given parts first."""
+    left, chosen, others = list(parts), list[PhysicalCell](), list[PhysicalCell]()
+    for leaf in free if parts else ():
+        at = part_of_gpu(leaf.leaf_index, gpus, len(parts))
+        (chosen if left[at] > 0 else others).append(leaf)
+        left[at] -= 1
+    return chosen + others if parts else list(free)
+
+
 def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
-    """Return the GPUs that a gang holds on each of its virtual nodes. The GPUs of a pod are on one node."""
-    found: Counter[VirtualCell] = Counter()
-    for pod in group.virtual or ():
-        if pod and pod[0] is not None:
-            found[pod[0].host] += len(pod)
-    return found
+    """Return the GPUs that a gang holds on each of its virtual nodes. Those of a pod are on one node, maybe in several parts."""
+    return Counter(leaf.host for pod in group.virtual or () for leaf in pod if leaf is not None)
 
 
 def _shown(snapshot: Snapshot, row: int, cluster: str, allocations: Ints) -> ShownGang:
     """Return what is shown of a job. `allocations`: the rows of those with GPUs."""
-    shown, nodes = snapshot.allocations, snapshot.nodes.name
-    held = [
-        (
-            nodes[shown.node[at]],
-            round(float(shown.resources.amount[at, GPUS])),
-            shown.owned_cell[at] if shown.owned_cell else "",
-        )
-        for at in allocations.tolist()
+    weight, held = _weight(snapshot.jobs, row), _shares(snapshot, allocations)
+    whole = weight != RELEASING and all(share.cell for share in held)
+    return ShownGang(cluster, weight, tuple(held if whole else [share._replace(cell="") for share in held]))
+
+
+def _shares(snapshot: Snapshot, allocations: Ints) -> list[ShownShare]:
+    """Return what some rows of the allocations show."""
+    held, nodes = snapshot.allocations, snapshot.nodes.name
+    gpus, cells = held.resources["gpus"][allocations].tolist(), held.owned_cell
+    return [
+        ShownShare(nodes[held.node[at]], round(count), cells[at] if cells else "", parts)
+        for at, count, parts in zip(allocations.tolist(), gpus, held_parts(snapshot, allocations), strict=True)
     ]
-    weight = _weight(snapshot.jobs, row)
-    whole = weight != RELEASING and all(cell for _, _, cell in held)
-    if not whole:
-        held = [(node, gpus, "") for node, gpus, _ in held]
-    return ShownGang(cluster, weight, tuple(held))
 
 
 def _weight(jobs: Jobs, row: int) -> int:
@@ -237,7 +268,10 @@ def _shown_unmanaged(snapshot: Snapshot) -> dict[str, ShownGang]:
     held, nodes = snapshot.allocations, snapshot.nodes
     managed = np.bincount(held.node, held.resources["gpus"], len(nodes))
     others = np.rint(nodes.gpus - nodes.free["gpus"] - managed).astype(np.int64)
+    parts = unmanaged_parts(snapshot, others)
     return {
-        _UNMANAGED + nodes.name[row]: ShownGang("", BLOCKED, ((nodes.name[row], int(others[row]), ""),))
+        _UNMANAGED + nodes.name[row]: ShownGang(
+            "", BLOCKED, (ShownShare(nodes.name[row], int(others[row]), "", parts[row]),)
+        )
         for row in np.flatnonzero((others > 0) & nodes.usable).tolist()  # no cell of another node is used in any case
     }

@@ -2,8 +2,11 @@
 
 Each level of the topology from the node upward is a level of cells. Cells of a level have one type if they have equal children. A
 type has the name of its level, or leaf#1, leaf#2 and so on where the cells of the level have several types. A group with nodes of
-several types is a cell of each type. Parts of nodes are no cells: a snapshot has the number of GPUs that a job holds on a node, not
-which ones.
+several types is a cell of each type.
+
+Levels below the node are levels of cells where a start selects the parts of its nodes (`Topology.selectable`). A node of which a
+level is not known lacks this level. So does one whose parts of the level are larger than those of the level above; one whose levels
+do not fit into each other, or do not divide its GPUs equally, has no cells below it.
 """
 
 from __future__ import annotations
@@ -47,8 +50,10 @@ def cell_specification(nodes: Nodes, tenants: Sequence[DeclaredTenant]) -> CellS
 def shape_of(nodes: Nodes) -> Hashable:
     """Return all of the nodes on which their cells depend. O(nodes)."""
     topology = nodes.topology
-    groups = tuple(level.tobytes() for level in topology.groups)
-    return nodes.name, nodes.gpu_type, nodes.gpus.tobytes(), topology.group_names, groups
+    groups, parts = (tuple(level.tobytes() for level in levels) for levels in (topology.groups, topology.parts))
+    chosen = topology.selectable
+    below = () if chosen is None else (topology.part_names, parts, chosen.tobytes())
+    return nodes.name, nodes.gpu_type, nodes.gpus.tobytes(), topology.group_names, groups, below
 
 
 @dataclass
@@ -79,10 +84,43 @@ class _TypesOfCells:
 
 def _nodes(nodes: Nodes, types: _TypesOfCells) -> Placed:
     """Return a cell for each node with GPUs."""
-    shapes = [(kind or GPU, gpus) for kind, gpus in zip(nodes.gpu_type, nodes.gpus.tolist(), strict=True)]
-    types.declare(NODE, (shape for shape in shapes if shape[1]))
-    rows = enumerate(zip(nodes.name, shapes, strict=True))
+    inside = [(_gpu_type(nodes, row), gpus) for row, gpus in enumerate(nodes.gpus.tolist())]
+    counts = [_parts(nodes, row) for row in range(len(nodes))]
+    for level in nodes.topology.part_names[::-1]:
+        inside = _divided(inside, [each.get(level, 0) for each in counts], level, types)
+    types.declare(NODE, (shape for shape in inside if shape[1]))
+    rows = enumerate(zip(nodes.name, inside, strict=True))
     return [(row, DeclaredCell(types.names[NODE, shape[0], shape[1]], name)) for row, (name, shape) in rows if shape[1]]
+
+
+def _gpu_type(nodes: Nodes, row: int) -> str:
+    """Return the GPU type of a node. Several types are those of its parts, where it has cells below it."""
+    kind = nodes.gpu_type[row]
+    several = "," in kind and nodes.topology.selectable_parts[row] > 1
+    return GPU if several else kind or GPU
+
+
+def _parts(nodes: Nodes, row: int) -> dict[str, int]:
+    """Return the number of cells of a node on each level below it that it has, from top to bottom."""
+    topology, found = nodes.topology, dict[str, int]()
+    if topology.selectable_parts[row] > 1:
+        for name, count in zip(topology.part_names, (int(level[row]) for level in topology.parts), strict=True):
+            if count > 1 and count >= max(found.values(), default=1):
+                found[name] = count
+    return found
+
+
+def _divided(
+    inside: Sequence[tuple[str, int]], counts: Sequence[int], level: str, types: _TypesOfCells
+) -> list[tuple[str, int]]:
+    """Return type and number of the cells below each node, where those so far are divided among `counts` cells of a level; 0: the
+    node lacks the level."""
+    shapes = [(kind, size // count) if count else None for (kind, size), count in zip(inside, counts, strict=True)]
+    types.declare(level, (shape for shape in shapes if shape))
+    return [
+        (types.names[level, shape[0], shape[1]], count) if shape else before
+        for before, shape, count in zip(inside, shapes, counts, strict=True)
+    ]
 
 
 def _grouped(placed: Placed, level: str, group: Sequence[int], types: _TypesOfCells) -> Placed:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, JobState, Rebind, Snapshot, Start
+from tiresias.scheduler.model import Bools, Ints, JobState, Rebind, Request, Snapshot, Start
+from tiresias.scheduler.place.selected_parts import is_of_type, only_part
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVABLE, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
+from tiresias.scheduler.tenants.held_parts import parts_of_gpus
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for
-from tiresias.scheduler.virtual_clusters.cell import VirtualCell
+from tiresias.scheduler.topology_tree import Parts
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
 
@@ -73,8 +77,13 @@ class HardwareBinding:
     ) -> None:
         self._snapshot, self._occupancy, self._may_stay, self._order = snapshot, occupancy, may_stay, order
         self._holders, self._row = holders, holders.row_of
+        self._refused: dict[str, frozenset[PhysicalCell]] = {"": frozenset()}
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
+
+    @cached_property
+    def _node(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._snapshot.nodes.name)}
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         """Return what the decisions mean on the hardware."""
@@ -142,20 +151,66 @@ class HardwareBinding:
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
-        placement = victims.bind(gang, chosen, suggested, request)
+        placement = victims.bind(gang, chosen, suggested, request, self._of_other_types(request.gpu_type))
         if placement is None:
             found.unbound.add(job)
             return
-        start = _named(job, placement)
-        possible = _is_on(start, suggested) and self._may_be_freed(placement, row)
+        start = self._named(job, placement)
+        possible = _is_on(start, suggested) and self._suits(request, start) and self._may_be_freed(placement, row)
         if not possible or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
             found.unbound.add(job)
             return
         preempted = [] if self._free_only(row) else victims.choose(placement)
-        now = not preempted and found.demand.free_now([name for name, _ in start.nodes])
+        now = not preempted and _are_free(placement, start)
+        now = now and found.demand.free_now([name for name, _ in start.nodes])
         (found.starts if now else found.reserved).append(start)
         found.preempted |= dict.fromkeys(preempted, job)
+
+    def _named(self, job: str, placement: FoundPlacement) -> Start:
+        """Return the start by the names of its nodes, with the type of the owned cell and the GPUs of each part there."""
+        leaves: dict[str, list[tuple[PhysicalCell, VirtualCell]]] = {}
+        for physical, virtual in zip(placement.physical, placement.virtual or (), strict=True):
+            for leaf, cell in zip(physical, virtual, strict=True):
+                leaves.setdefault(leaf.nodes[0], []).append((leaf, cell))
+        nodes = sorted(leaves)
+        parts = tuple(self._parts_of(name, [leaf for leaf, _ in leaves[name]]) for name in nodes)
+        return Start(
+            job,
+            tuple((name, len(leaves[name])) for name in nodes),
+            tuple(_type_of_cell(leaves[name][0][1]) for name in nodes),
+            parts if any(parts) else (),
+        )
+
+    def _of_other_types(self, gpu_type: str) -> frozenset[PhysicalCell]:
+        """Return the GPUs of parts that have other types than the requested one."""
+        leaves, nodes = self._occupancy.clusters.cells.physical.leaves, self._snapshot.nodes
+        if nodes.topology.selectable is None:
+            return frozenset()
+        if gpu_type not in self._refused:
+            self._refused[gpu_type] = frozenset(
+                leaf
+                for name, row in self._node.items()
+                if only_part(nodes, row, gpu_type) is not None
+                for leaf in leaves.get(name, ())
+                if not is_of_type(nodes, row, gpu_type, self._parts_of(name, [leaf]))
+            )
+        return self._refused[gpu_type]
+
+    def _parts_of(self, node: str, leaves: Sequence[PhysicalCell]) -> Parts:
+        topology = self._snapshot.nodes.topology
+        if topology.selectable is None:
+            return ()
+        return parts_of_gpus(topology, self._node[node], [leaf.leaf_index for leaf in leaves])
+
+    def _suits(self, request: Request, start: Start) -> bool:
+        """Return whether the request permits this number of nodes and these GPUs: cells below the node may lie in one node."""
+        per_node = request.gpus_per_node
+        if len(start.nodes) < request.min_nodes or (per_node and any(gpus != per_node for _, gpus in start.nodes)):
+            return False
+        nodes = self._snapshot.nodes
+        shares = zip(start.nodes, start.parts, strict=False)
+        return all(is_of_type(nodes, self._node[name], request.gpu_type, parts) for (name, _), parts in shares)
 
     def _may_be_freed(self, placement: FoundPlacement, row: int) -> bool:
         """Return whether the jobs on the GPUs of a placement may be preempted for this job, or release them."""
@@ -173,18 +228,14 @@ def _is_on(start: Start, suggested: Set[str] | None) -> bool:
     return suggested is None or all(node in suggested for node, _ in start.nodes)
 
 
+def _are_free(placement: FoundPlacement, start: Start) -> bool:
+    """Return whether no job uses the parts of nodes that a start selects. GPUs of which it selects no part are counted by node."""
+    return not start.parts or not users(placement)
+
+
 def placement_users(placement: FoundPlacement) -> list[str]:
     """Return the names of the gangs on the GPUs of a placement."""
     return [group.name for group in users(placement)]
-
-
-def _named(job: str, placement: FoundPlacement) -> Start:
-    pods: dict[str, list[str]] = {}
-    for physical, virtual in zip(placement.physical, placement.virtual or (), strict=True):
-        for leaf, cell in zip(physical, virtual, strict=True):
-            pods.setdefault(leaf.nodes[0], []).append(_type_of_cell(cell))
-    ordered = sorted(pods.items())
-    return Start(job, tuple((node, len(types)) for node, types in ordered), tuple(types[0] for _, types in ordered))
 
 
 def _type_of_cell(virtual: VirtualCell | None) -> str:

@@ -38,10 +38,18 @@ class HardwareRows:
         """The features of all nodes together."""
         return frozenset[str]().union(*set(self.nodes.features))
 
-    def held(self, job: Ints, node: Ints) -> Floats:
-        """Return CPUs and MiB of each of these pairs of a job and a node, by their rows, shape (pairs, 2); 0 where there are none.
+    def held(self, job: Ints, node: Ints, gpus: Ints) -> Floats:
+        """Return the CPUs and MiB that belong to some of the GPUs that jobs hold on nodes; 0 where they hold none there.
 
-        O(pairs x log allocations), and for the first call O(allocations x log allocations).
+        O(triples x log allocations), and for the first call O(allocations x log allocations).
+
+        Args:
+            job: Rows of the jobs, shape (triples,).
+            node: Rows of the nodes.
+            gpus: How many of the job's GPUs on the node. Where a job holds several parts of a node, each has its share.
+
+        Returns:
+            Shape (triples, 2).
         """
         keys, amount = self._held
         key = job * len(self.nodes) + node
@@ -49,13 +57,14 @@ class HardwareRows:
         is_held = (at >= 0) & (node >= 0)
         is_held[is_held] = keys[at[is_held]] == key[is_held]
         found = np.zeros((len(key), COUNTED - 1))
-        found[is_held] = amount[at[is_held]]
+        every, *others = amount[at[is_held]].T
+        found[is_held] = np.stack(others, axis=1) * np.minimum(gpus[is_held] / np.maximum(every, 1.0), 1.0)[:, None]
         return found
 
     @cached_property
     def _held(self) -> tuple[Ints, Floats]:
-        """Job and node of each allocation as one number, sorted, and its CPUs and MiB."""
+        """Job and node of each allocation as one number, sorted, and its GPUs, CPUs and MiB."""
         held = self._allocations
         key = held.job * len(self.nodes) + held.node
         order = np.argsort(key, kind="stable")
-        return key[order], held.resources.amount[order, 1:COUNTED]
+        return key[order], held.resources.amount[order, :COUNTED]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
 from tiresias.scheduler.tenants.hardware_demand import is_reclaimable
 
 
@@ -37,6 +37,8 @@ class HeldGangs:
 
     def changed(self, before: HeldGangs) -> Bools:
         """Return which of the jobs are shown otherwise than before, or were not. O(jobs + allocations)."""
+        if self.shares.shape[1] != before.shares.shape[1]:  # there were none, or the parts of the nodes were not known
+            return np.ones(len(self.ids), np.bool_)
         at, count, count_before = self._places_in(before), np.diff(self.first), np.diff(before.first)
         same = at >= 0
         known = np.flatnonzero(same)
@@ -88,12 +90,22 @@ class HeldGangsReader:
             np.stack((cluster, jobs.state[rows], jobs.movable[rows], is_reclaimable(jobs)[rows]), axis=1),
             np.append(first, len(places)),
             places,
-            np.stack((held.node[places], np.rint(gpus[places]).astype(np.int64), cells[places]), axis=1),
+            np.column_stack((held.node[places], _whole(gpus[places]), cells[places], _whole(_parts(snapshot)[places]))),
         )
 
     def _numbers(self, texts: Iterable[str]) -> Ints:
         number = self._number
         return np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
+
+
+def _parts(snapshot: Snapshot) -> Floats:
+    """Return the GPUs of each allocation on each part of its node, shape (allocations, parts); no columns: none is selected."""
+    islands = snapshot.allocations.resources.islands
+    return islands if snapshot.nodes.topology.selectable is not None else islands[:, :0]
+
+
+def _whole(amounts: Floats) -> Ints:
+    return np.rint(amounts).astype(np.int64)
 
 
 def _ranges(first: Ints, count: Ints) -> Ints:

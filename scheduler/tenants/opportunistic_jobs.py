@@ -10,6 +10,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
+from tiresias.scheduler.place.selected_parts import promised_parts
 from tiresias.scheduler.pool_decisions import NodePool, PoolDecisions, decide_each
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.pools import gpus_of, part_of
@@ -43,7 +44,8 @@ def decide_opportunistic(
 
     @cache
     def left() -> Snapshot:
-        promised = guaranteed.demand.promised
+        parts = promised_parts(snapshot.nodes, (*guaranteed.starts, *guaranteed.reserved))
+        promised = np.concatenate((guaranteed.demand.promised, parts), axis=1)
         nodes, allocations = _without_promised(snapshot, shown.state, takes_part, promised)
         return replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations)
 
@@ -72,17 +74,20 @@ def _shown(jobs: Jobs, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) 
 def _without_promised(
     snapshot: Snapshot, state: Ints, takes_part: Bools, promised: Floats
 ) -> tuple[Nodes, Allocations]:
-    """Take what is promised from the free resources of each node, then from what its jobs release."""
+    """Take what is promised from the free resources of each node, then from what its jobs release.
+
+    `promised`: shape (nodes, columns of the resources); nothing of islands where starts do not select parts.
+    """
     free, held = snapshot.nodes.free, snapshot.allocations
     amount, own = free.amount.copy(), held.resources.amount.copy()
-    taken = np.minimum(amount[:, :COUNTED], promised)
-    amount[:, :COUNTED] -= taken
+    taken = np.minimum(amount, promised)
+    amount -= taken
     rest = promised - taken
     for row in np.flatnonzero((state[held.job] == JobState.RELEASING) & takes_part[held.job]).tolist():
-        part = np.minimum(own[row, :COUNTED], rest[held.node[row]])
-        own[row, :COUNTED] -= part
+        part = np.minimum(own[row], rest[held.node[row]])
+        own[row] -= part
         rest[held.node[row]] -= part
     for each in (amount, own):
-        each[:, COUNTED:] = np.minimum(each[:, COUNTED:], each[:, GPUS, None])  # of islands, of which no cell is known
+        each[:, COUNTED:] = np.minimum(each[:, COUNTED:], each[:, GPUS, None])
     nodes = replace(snapshot.nodes, free=replace(free, amount=amount))
     return nodes, replace(held, resources=replace(held.resources, amount=own))

@@ -16,6 +16,7 @@ from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, MOVABLE, PROTECTED, RELEASING
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
 
@@ -80,7 +81,12 @@ class OpportunisticVictims:
         return {ids[row]: at for at, row in enumerate(self._order().tolist()) if ids[row] in self._weight}
 
     def bind(
-        self, gang: GangRequest, chosen: ChosenNodes, suggested: Set[str] | None, request: Request
+        self,
+        gang: GangRequest,
+        chosen: ChosenNodes,
+        suggested: Set[str] | None,
+        request: Request,
+        refused: Set[PhysicalCell],
     ) -> FoundPlacement | None:
         """Find hardware for virtual nodes as `CellChanges.bind` does, where it costs the least, and keep it.
 
@@ -89,12 +95,14 @@ class OpportunisticVictims:
             chosen: Its virtual nodes.
             suggested: Names of the allowed nodes; None: all.
             request: What the job requests besides GPUs.
+            refused: GPUs that may not be used.
         """
-        found = self._changes.bind(gang, chosen, suggested)
+        bind = partial(self._changes.bind, gang, chosen, suggested, refused)
+        found = bind()
         if found is None or not self._missing(found, request):
             return found
         for job in self._candidates(self._missing(found, request)):
-            found = self._cheaper(found, job, request, partial(self._changes.bind, gang, chosen, suggested))
+            found = self._cheaper(found, job, request, bind)
             if found is None:
                 return None
         return found

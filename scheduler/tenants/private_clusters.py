@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tiresias.errors import UsageError
 from tiresias.scheduler.model import Bools, Ints, Nodes, Plan, Snapshot
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools, rows_of
 from tiresias.scheduler.rank.policy import natural
@@ -22,6 +23,8 @@ from tiresias.scheduler.tenants.tenant_rules import tenants_of
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
+
+_WHOLE = "private_clusters gives whole nodes to each virtual cluster"
 
 
 class PrivateClusters:
@@ -69,7 +72,13 @@ def partition(nodes: Nodes, declared: Sequence[DeclaredTenant]) -> dict[str, Int
     for chain in state.chains.values():
         for level in range(chain.chain.top, 0, -1):
             for at, name in enumerate(names):
-                for _ in range(chain.owned_free.get(name, {level: 0})[level]):
+                count = chain.owned_free.get(name, {level: 0})[level]
+                if count and level < chain.chain.node_level:
+                    kind = chain.chain.at(level).cell_type
+                    raise UsageError(
+                        f"virtual cluster {name} owns cells of type {kind}, which are parts of nodes: {_WHOLE}"
+                    )
+                for _ in range(count):
                     owner[[row_of[node] for node in _taken(chain, level).nodes]] = at
     found = {name: np.flatnonzero(owner == at) for at, name in enumerate(names)}
     return {**found, OUTSIDE: np.flatnonzero(owner < 0)}

@@ -137,9 +137,8 @@ class VirtualClusterRule:
         key = shape_of(nodes)
         if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
-            levels = len(nodes.topology.groups)
             self._cells = _Cells(
-                key, occupancy, {name: VirtualNodes(occupancy, name, levels) for name in self._declared}
+                key, occupancy, {name: VirtualNodes(occupancy, name, nodes) for name in self._declared}
             )
         return self._cells
 

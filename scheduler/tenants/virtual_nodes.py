@@ -3,11 +3,14 @@
 A virtual node that is not bound to hardware is free. The virtual nodes of one cell of the VC are close to each other; those of
 different cells are far apart, wherever they are bound. Nodes that are bound come first, in the order of the hardware, so that the
 decision depends on the snapshot alone and not on which of several equal virtual cells a job holds; then those of small cells.
+
+A part of a node that a VC owns is a virtual node with the GPUs of the part. Several of them may be bound to parts of one node, so
+that a request of two nodes or more uses whole nodes only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -49,15 +52,16 @@ class VirtualNodes:
         order: The canonical order at the last call of `sort`: positions in `cells`, shape (nodes,).
     """
 
-    def __init__(self, occupancy: CellOccupancy, cluster: str, levels: int) -> None:
-        """`levels`: those of the physical topology above the node."""
+    def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes) -> None:
+        """`hardware`: the nodes of which the cells consist."""
         self._occupancy = occupancy
+        self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
         views = [view.cells for view in tree.views.values()]
         self.cells = [cell for cells in views for cell in cells if isinstance(cell, VirtualCell)]
         self.names = tuple(cell.address for cell in self.cells)
         self._at = {cell: at for at, cell in enumerate(self.cells)}
-        self._levels, self._cluster = levels, cluster
+        self._levels, self._cluster = len(hardware.topology.groups), cluster
         self._held: tuple[int, HeldNodes] | None = None
         self.order = np.arange(len(self.cells))
         self._bound = np.full(len(self.cells), -1, np.int64)
@@ -178,7 +182,7 @@ class VirtualNodes:
         place[self.order] = np.arange(len(self.cells))
         held = self.gpus_held()
         job = np.repeat(rows, held.count)
-        cpus, memory = hardware.held(job, self._bound[held.at]).T
+        cpus, memory = hardware.held(job, self._bound[held.at], held.gpus).T
         return Allocations(position[job], place[held.at], Resources.of(held.gpus, cpus, memory))
 
     def requests(self, requests: tuple[Request, ...]) -> tuple[Request, ...]:
@@ -191,14 +195,22 @@ class VirtualNodes:
         """Return what a request demands of the virtual nodes.
 
         Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded. An
-        unbound one is checked when it is bound.
+        unbound one is checked when it is bound; so is a GPU type that is one of the types of a node with parts.
         """
-        if not (request.nodes or request.excluded or request.closed):
+        parts = self._parts if request.min_nodes > 1 else frozenset[str]()
+        kind = "" if request.gpu_type in self._part_types else request.gpu_type
+        if not (request.nodes or request.excluded or request.closed or parts) and kind == request.gpu_type:
             return request
         names = request.excluded | request.closed
         bound = ((cell.address, _node_of(cell)) for cell in self.cells if cell.physical is not None)
         refused = (address for address, node in bound if node in names or (request.nodes and node not in request.nodes))
-        return replace(request, nodes=frozenset(), excluded=frozenset(refused), closed=frozenset())
+        excluded = parts.union(refused)
+        return replace(request, nodes=frozenset(), excluded=excluded, closed=frozenset(), gpu_type=kind)
+
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        """The names of the virtual nodes that are parts of a node."""
+        return frozenset(cell.address for cell in self.cells if cell.level < cell.chain.node_level)
 
     def cell(self, name: str) -> VirtualCell:
         """Return the cell of a node by its name."""
@@ -214,10 +226,23 @@ class VirtualNodes:
         cells = self._occupancy.clusters.cells
         for node in cells.bad.nodes:
             for leaf in cells.physical.leaves[node]:
-                at = self._at.get(leaf.host.virtual) if leaf.host.virtual is not None else None
-                if at is not None:
-                    usable[at] = False
+                bound = (cell.virtual for cell in _up_to_node(leaf) if cell.virtual is not None)
+                usable[[self._at[cell] for cell in bound if cell in self._at]] = False
         return usable
+
+
+def part_types(nodes: Nodes) -> frozenset[str]:
+    """Return the GPU types that only name the parts of nodes, where a start selects them."""
+    parts = nodes.topology.selectable_parts.tolist()
+    several = {kind for kind, count in zip(nodes.gpu_type, parts, strict=True) if count > 1 and "," in kind}
+    return frozenset(kind for types in several for kind in types.split(","))
+
+
+def _up_to_node(leaf: PhysicalCell) -> Iterator[PhysicalCell]:
+    cell: PhysicalCell | None = leaf
+    while cell is not None and cell.level <= cell.chain.node_level:
+        yield cell
+        cell = cell.parent
 
 
 def _node_of(cell: VirtualCell) -> str:

@@ -27,6 +27,7 @@ class BindingSearch:
         suggested: Names of allowed nodes; None: all.
         bindings: The result: physical leaves by virtual leaf.
         one_by_one: Whether each further split is checked against what the cells before it have left.
+        refused: Leaves that may not be used.
         picked: The cells to which preassigned ones are bound, as far as a further split was necessary for one of them.
     """
 
@@ -36,6 +37,7 @@ class BindingSearch:
     suggested: Set[str] | None
     bindings: Bindings
     one_by_one: bool = False
+    refused: Set[PhysicalCell] = frozenset()
     picked: list[PhysicalCell] = field(default_factory=list)
     split_further: bool = False
 
@@ -132,7 +134,7 @@ class BindingSearch:
         return (cell for cell in cells if cell.usable and self._allowed(cell))
 
     def _allowed(self, cell: PhysicalCell) -> bool:
-        return self.suggested is None or not self.suggested.isdisjoint(cell.nodes)
+        return cell not in self.refused and (self.suggested is None or not self.suggested.isdisjoint(cell.nodes))
 
     def _match_below(self, to_bind: ToBind, cell: PhysicalCell) -> bool:
         if cell.level == LEAF_LEVEL:

@@ -17,7 +17,7 @@ def chosen_leaves(view: NodeView, rows: Sequence[int], sizes: Sequence[int], pri
         leaves = available.get(row)
         if leaves is None:
             leaves = _available(view.cells[row], priority)
-        pod = _closest(leaves, size)
+        pod = closest(leaves, size)
         taken = set(map(id, pod))
         available[row] = [leaf for leaf in leaves if id(leaf) not in taken]
         pods.append(pod)
@@ -30,7 +30,7 @@ def _available(node: Cell, priority: int) -> list[Cell]:
     return free + [leaf for leaf in leaves if FREE < leaf.priority < priority]
 
 
-def _closest(leaves: list[Cell], size: int) -> list[Cell]:
+def closest(leaves: list[Cell], size: int) -> list[Cell]:
     """Return the first `size` leaves below the lowest cell that has so many; of several such cells that of the earliest leaf.
 
     O(leaves x levels). It is the result of a search through all combinations in lexical order for the lowest common ancestor.

@@ -78,39 +78,57 @@ def _guaranteed(
 
 
 def bind_chosen(
-    gangs: GangCells, virtual: list[list[VirtualCell]], suggested: Set[str] | None
+    gangs: GangCells,
+    virtual: list[list[VirtualCell]],
+    suggested: Set[str] | None,
+    refused: Set[PhysicalCell] = frozenset(),
 ) -> FoundPlacement | None:
-    """Search physical cells for chosen virtual leaves, of several chains too; None: the suggested nodes have none."""
+    """Search physical cells for chosen virtual leaves, of several chains too; None: the suggested nodes have none.
+
+    `refused`: physical leaves that may not be used.
+    """
     chains = dict.fromkeys(pod[0].chain.name for pod in virtual)
     found: Bindings = {}
     for chain in chains:
         own = [pod for pod in virtual if pod[0].chain.name == chain]
-        bindings = _bindings(gangs, chain, binding_paths(own), suggested)
+        bindings = _bindings(gangs, chain, binding_paths(own), suggested, refused)
         if bindings is None:
             return None
         found |= bindings
     return FoundPlacement([[found[leaf] for leaf in pod] for pod in virtual], virtual)
 
 
-def _bindings(gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None) -> Bindings | None:
+def _bindings(
+    gangs: GangCells,
+    chain: str,
+    paths: BindingPaths,
+    suggested: Set[str] | None,
+    refused: Set[PhysicalCell] = frozenset(),
+) -> Bindings | None:
     """Search for physical cells.
 
     Further splits for bad hardware can take cells that other VCs own. A gang that starts at once is then preempted lazily. One that
     is to reserve cells is searched for once more, cell by cell.
     """
-    found = _search_for(gangs, chain, paths, suggested, one_by_one=False)
+    found = _search_for(gangs, chain, paths, suggested, refused, one_by_one=False)
     if found is None or _may_be_taken(gangs, chain, found):
         return found.bindings if found else None
-    found = _search_for(gangs, chain, paths, suggested, one_by_one=True)
+    found = _search_for(gangs, chain, paths, suggested, refused, one_by_one=True)
     return found.bindings if found and _may_be_taken(gangs, chain, found) else None
 
 
 def _search_for(
-    gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None, *, one_by_one: bool
+    gangs: GangCells,
+    chain: str,
+    paths: BindingPaths,
+    suggested: Set[str] | None,
+    refused: Set[PhysicalCell],
+    *,
+    one_by_one: bool,
 ) -> BindingSearch | None:
     state = gangs.cells.chains[chain]
     owned = list(state.all_owned_free)
-    found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one)
+    found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one, refused)
     return found if found.run(paths) else None
 
 

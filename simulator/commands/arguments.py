@@ -250,8 +250,9 @@ def setup(args: argparse.Namespace) -> Setup:
     """Return the setup of `simulate`, with the contents of the files that the options name."""
     costs = _read_costs(args.preemption_costs) if args.preemption_costs else {}
     cluster = ClusterSize(
-        needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"), args.nodes_per_leaf
-    )
+        needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"), args.nodes_per_leaf,
+        args.sockets_per_node,
+    )  # fmt: skip
     file: Path = needed(args.trace, "TRACE")
     declared = tenant_arguments.declared(args, cluster)
     tenants = declared.shared_by(args.admission) if declared else None
@@ -259,7 +260,7 @@ def setup(args: argparse.Namespace) -> Setup:
     trace = declared.assigned(trace) if declared else trace
     failures = _failures(args)
     placement = SimulatedPlacement.named(args.placement, args.packlimit, args.patience) if args.placement else None
-    by_node = args.by_node or bool(failures or placement or tenants or args.nodes_per_leaf)
+    by_node = args.by_node or bool(failures or placement or tenants or args.nodes_per_leaf or args.sockets_per_node > 1)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
         args.checkpoint_interval, placement, report_arguments.reporting(args, trace), learning_arguments.completed(args),

@@ -34,6 +34,10 @@ def configure_leaves(group: argparse._ActionsContainer) -> None:
         "--nodes-per-leaf", type=types.whole_number("--nodes-per-leaf"), default=0, metavar="N",
         help="nodes under each leaf switch; means --by-node (default: all nodes under one)",
     )  # fmt: skip
+    group.add_argument(
+        "--sockets-per-node", type=types.whole_number("--sockets-per-node"), default=1, metavar="N",
+        help="sockets of each node, with equal numbers of GPUs: cells of level socket; more than one means --by-node (default: 1)",
+    )  # fmt: skip
 
 
 def configure_history(group: argparse._ArgumentGroup) -> None:

@@ -81,6 +81,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
         "nodes": setup.cluster.nodes,
         "gpus_per_node": setup.cluster.gpus_per_node,
         **({"nodes_per_leaf": setup.cluster.nodes_per_leaf} if setup.cluster.nodes_per_leaf else {}),
+        **({"sockets_per_node": setup.cluster.sockets_per_node} if setup.cluster.sockets_per_node > 1 else {}),
         **{name: finite(value) if isinstance(value, float) else value for name, value in knobs.items()},
         "preemption_cost": setup.cost._asdict(),
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},

@@ -19,6 +19,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmJob,
     SlurmLoad,
     SlurmSnapshot,
+    StatedGpus,
 )
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
@@ -32,13 +33,13 @@ PRICES: Mapping[str, Prices] = {
         "version": 2, "topology": 1, "load": 1, "snapshot": 5, "rules": 8, "job": 1,
         "hold": 1, "lift": 1, "release": 3, "pin": 3, "unpin": 3,
         "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
-        "comments": 1, "set_comment": 1,
+        "comments": 1, "set_comment": 1, "stated_gpus": 1,
     },
     "pyslurm": {
         "version": 1, "topology": 1, "load": 1, "snapshot": 4, "rules": 8, "job": 4,
         "hold": 1, "lift": 1, "release": 6, "pin": 3, "unpin": 3,
         "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
-        "comments": 1, "set_comment": 1,
+        "comments": 1, "set_comment": 1, "stated_gpus": 1,
     },
 }  # fmt: skip
 
@@ -170,6 +171,10 @@ class Budgeted:
         self.bucket.take(self.prices["requeue"] * len(job_ids))
         self.calls["requeue"] += len(job_ids)
         self._backend.requeue_together(job_ids)
+
+    def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
+        """Return the GPUs of a job's request."""
+        return self._paid("stated_gpus").stated_gpus(job_id)
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         """Return the comments of these records."""

@@ -28,6 +28,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmNode,
     SlurmSnapshot,
     SlurmUnavailable,
+    StatedGpus,
 )
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.rules_reader import RulesReader
@@ -207,6 +208,7 @@ class CommandsBackend:
         fields = (
             ("NumTasks", change.tasks),
             ("NumCPUs", change.cpus),
+            *_gpu_fields(change.gpus or ()),
             ("NumNodes", change.nodes and f"{least}-{most or UNLIMITED}"),
             ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
             ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
@@ -255,6 +257,10 @@ class CommandsBackend:
                 self._memory.refused(job_id)
             raise
 
+    def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
+        """Return the GPUs of a job's request."""
+        return CommandsBackend.job(self, job_id).stated_gpus
+
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         """Return the comments of these records."""
         asked = set(records)
@@ -267,6 +273,15 @@ class CommandsBackend:
 
     def close(self) -> None:
         """Nothing is kept open."""
+
+
+def _gpu_fields(stated: Iterable[StatedGpus]) -> list[tuple[str, str]]:
+    """Return the fields of `scontrol update` for GPUs. Another field than that of the owner's option would add to it."""
+    fields: dict[str, list[str]] = {}
+    for per, gpus, kind, beside in stated:
+        texts = fields.setdefault(f"TresPer{per.capitalize()}", [beside] if beside else [])
+        texts.append(f"gres/gpu:{f'{kind}:' if kind else ''}{gpus}")
+    return [(name, ",".join(texts)) for name, texts in fields.items()]
 
 
 def _without_forecast(line: str) -> str:

@@ -64,6 +64,22 @@ class NodeShare:
     gpu_indexes: tuple[int, ...] = ()
 
 
+class StatedGpus(NamedTuple):
+    """GPUs as an option of a request states them.
+
+    Attributes:
+        per: job (--gpus), node (--gres, --gpus-per-node), task (--gpus-per-task) or socket (--gpus-per-socket).
+        gpus: Number of GPUs.
+        kind: GPU type; "": any.
+        beside: What else the option states, such as cpu=2.
+    """
+
+    per: str
+    gpus: int
+    kind: str = ""
+    beside: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
     """One job, array task or het component. Moments are epoch seconds, 0 where Slurm has none."""
@@ -125,6 +141,8 @@ class SlurmJob:
     cpus_each_node: int = 0  # at least so many on each node
     gpus_per_socket: int = 0  # 0: not stated this way
     has_cpus_per_gpu: bool = False  # stated; pyslurm does not show how many
+    # The GPUs of the request, option by option; () where one states several types. Not of all back ends: Backend.stated_gpus.
+    stated_gpus: tuple[StatedGpus, ...] = ()
     nice: int = 0  # --nice, as of the newest change of the record that the back end detects
     # As of the newest change of the record that the back end detects; a change of a comment alone is none (Backend.comments).
     comments: Comments = NO_COMMENTS
@@ -162,6 +180,7 @@ class SlurmNode:
     memory_allocated: int  # MB
     features: tuple[str, ...]
     partitions: tuple[str, ...]
+    gpus_by_type: tuple[tuple[str, int], ...] = ()  # in the order of the node's GRES; () where a GPU has no type
 
     @property
     def usable(self) -> bool:
@@ -180,6 +199,7 @@ class RequestChange:
     only: tuple[str, ...] | None = None  # -x with all nodes of the cluster but these
     tasks: int | None = None
     cpus: int | None = None
+    gpus: tuple[StatedGpus, ...] | None = None  # several of one option: of several types
     uncommented: tuple[CommentField, ...] = ()  # comments that are removed
 
 
@@ -267,6 +287,9 @@ class Backend(Protocol):
 
     def requeue_together(self, job_ids: Sequence[str]) -> None:
         """Requeue several jobs within milliseconds. Raises where one is refused; the others may be requeued: read them again."""
+
+    def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
+        """Return the GPUs of a waiting job's request, option by option; () where one states GPUs of several types."""
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         """Return the present comments of those of these records that Slurm still has: one call."""

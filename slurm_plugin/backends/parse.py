@@ -48,6 +48,22 @@ def _integer(digits: str) -> int:
     return int(digits) if len(digits) <= _MAX_DIGITS else MAX_NUMBER
 
 
+def gpus_by_type(text: str) -> tuple[tuple[str, int], ...]:
+    """(type, count) of the GPUs in the GRES of a node, in their order; () where some have no type.
+
+    "gpu:s0:2,gpu:s1:2", "gpu:s0:2(S:0),gpu:s1:2(S:1)".
+    """
+    found, _ = gpus_beside(text)
+    return tuple((kind, count) for count, kind in found) if all(kind for _, kind in found) else ()
+
+
+def gpus_beside(text: str) -> tuple[list[tuple[int, str]], str]:
+    """(count, type) of each part of a GRES or TRES string that states GPUs, and the other parts: "cpu=2,gres/gpu:s0:1"."""
+    parts = [(part, gpus(part)) for part in split_outside(text)]
+    stated = [(count, kind) for _, (count, kind, _) in parts if count]
+    return stated, ",".join(part for part, (count, *_) in parts if not count)
+
+
 def gpus(text: str) -> tuple[int, str, tuple[int, ...]]:
     """(count, type, indexes) of the GPUs in a GRES or TRES string; (0, "", ()) when it names none.
 

@@ -26,7 +26,7 @@ from tiresias.slurm_plugin.backends.bounds import (
     MAX_UINT32,
     why_unmanaged,
 )
-from tiresias.slurm_plugin.backends.interface import Comments, NodeShare, SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.interface import Comments, NodeShare, SlurmJob, SlurmNode, StatedGpus
 from tiresias.slurm_plugin.backends.parse import number
 
 Record = Mapping[str, Any]
@@ -119,6 +119,7 @@ def _job(record: Record, now: float) -> SlurmJob:
         cpus_each_node=number(record.get("minimum_cpus_per_node"), MAX_UINT32),
         gpus_per_socket=min(parse.gpus(_text(record, "tres_per_socket"))[0], MAX_GPUS),
         has_cpus_per_gpu=has_cpus_per_gpu,
+        stated_gpus=_stated_gpus(record) if waits else (),
         nice=_nice(record),
         comments=comments(record),
         unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",
@@ -220,6 +221,17 @@ def _requested_gpus(record: Record) -> tuple[int, str, int]:
     return totals[0] if totals else accounted[0], kind, per_node
 
 
+def _stated_gpus(record: Record) -> tuple[StatedGpus, ...]:
+    """The GPUs of the request by option; () where one states GPUs of several types."""
+    texts = {per: _text(record, f"tres_per_{per}") for per in ("job", "node", "task", "socket")}
+    found = [(per, *parse.gpus_beside(text)) for per, text in texts.items()]
+    if any(len(gpus) > 1 for _, gpus, _ in found):
+        return ()
+    return tuple(
+        StatedGpus(per, min(count, MAX_GPUS), kind, beside) for per, gpus, beside in found for count, kind in gpus
+    )
+
+
 def _shares(record: Record, leaving: int) -> tuple[NodeShare, ...]:
     """What the job holds on each node that it has not given back yet.
 
@@ -274,6 +286,7 @@ def node(record: Record) -> SlurmNode:
         gpus=min(total, MAX_GPUS),
         gpus_allocated=min(parse.gpus(_text(record, "gres_used"))[0], MAX_GPUS),
         gpu_type=kind,
+        gpus_by_type=tuple((kind, min(gpus, MAX_GPUS)) for kind, gpus in parse.gpus_by_type(_text(record, "gres"))),
         cpus=cpus,
         cpus_allocated=number(record.get("alloc_cpus"), MAX_CPUS),
         memory=max(_memory(record.get("real_memory")) - _memory(record.get("specialized_memory")), 0),

@@ -6,7 +6,8 @@ order. GPU types divide a node, too: one with gpu:s0:2,gpu:s1:2 has an island of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,8 +16,9 @@ import numpy as np
 
 from tiresias.scheduler.model import Ints, Snapshot
 from tiresias.scheduler.place.gpu_islands import choose
-from tiresias.scheduler.topology_tree import MAX_ISLANDS, Division, island_count
+from tiresias.scheduler.topology_tree import MAX_ISLANDS, Division, Topology, island_count
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.cluster.part_types import named_parts
 
 _NUMBERS = frozenset(map(str, range(1, MAX_ISLANDS + 1)))
 
@@ -28,11 +30,28 @@ class Held(NamedTuple):
         node: Row of the node.
         gpus: Number of GPUs.
         indexes: GRES indexes; fewer than `gpus` where Slurm does not report all.
+        parts: GPUs on each island of the finest level, as the start selects them; () where it does not.
     """
 
     node: int
     gpus: int
     indexes: tuple[int, ...]
+    parts: tuple[int, ...] = ()
+
+
+class PartTypes(NamedTuple):
+    """How starts select parts of nodes.
+
+    Attributes:
+        names: GPU types that name the parts (placement.part_types); (): starts select none.
+        selected: The parts that starts in progress select, by job id and node.
+    """
+
+    names: tuple[str, ...]
+    selected: Mapping[str, Mapping[str, tuple[int, ...]]]
+
+
+NO_PARTS = PartTypes((), {})
 
 
 def with_islands(
@@ -41,6 +60,7 @@ def with_islands(
     shown: Sequence[SlurmJob],
     others: Sequence[SlurmJob],
     levels: Sequence[str],
+    part_types: PartTypes = NO_PARTS,
 ) -> Snapshot:
     """Return the snapshot with islands; unchanged where no node has any.
 
@@ -50,11 +70,12 @@ def with_islands(
         shown: Its jobs, row by row.
         others: Other jobs that may hold GPUs of these nodes.
         levels: Prefixes of features, the nearest level first.
+        part_types: How starts select parts of nodes.
     """
-    divisions = tuple(division(node.features, node.gpus, node.gpu_type, tuple(levels)) for node in nodes)
-    if all(island_count(each) == 1 for each in divisions):
+    topology = with_parts(snapshot.nodes.topology, nodes, levels, part_types.names)
+    if not topology.parts:
         return snapshot
-    managed = list(_managed(snapshot, shown))
+    managed = list(_managed(snapshot, nodes, shown, part_types.selected))
     row_of = {node.name: row for row, node in enumerate(nodes)}
     unmanaged = [
         Held(row_of[share.node], share.gpus, share.gpu_indexes)
@@ -62,12 +83,12 @@ def with_islands(
         for share in job.shares
         if share.node in row_of
     ]
-    free, held = on_islands(snapshot.nodes.gpus.tolist(), divisions, [*managed, *unmanaged])
+    free, held = on_islands(snapshot.nodes.gpus.tolist(), topology.divisions, [*managed, *unmanaged])
     return replace(
         snapshot,
         nodes=replace(
             snapshot.nodes,
-            topology=snapshot.nodes.topology.with_parts(levels, divisions),
+            topology=topology,
             free=snapshot.nodes.free.with_islands(free),
         ),
         allocations=replace(
@@ -76,13 +97,52 @@ def with_islands(
     )
 
 
-def _managed(snapshot: Snapshot, shown: Sequence[SlurmJob]) -> Iterator[Held]:
+def with_parts(
+    topology: Topology, nodes: Sequence[SlurmNode], levels: Sequence[str], part_types: Sequence[str]
+) -> Topology:
+    """Return the tree with the parts of the nodes; unchanged where no node has any.
+
+    Args:
+        topology: The tree without parts.
+        nodes: Its nodes, row by row.
+        levels: Prefixes of features, the nearest level first.
+        part_types: GPU types that name the parts; (): starts select none.
+    """
+    divisions = tuple(_division(node, tuple(levels), part_types) for node in nodes)
+    if all(island_count(each) == 1 for each in divisions):
+        return topology
+    selectable = [named_parts(node, part_types) > 1 for node in nodes]
+    return topology.with_parts(levels, divisions, selectable if any(selectable) else None)
+
+
+def _managed(
+    snapshot: Snapshot,
+    nodes: Sequence[SlurmNode],
+    shown: Sequence[SlurmJob],
+    selected: Mapping[str, Mapping[str, tuple[int, ...]]],
+) -> Iterator[Held]:
     """Yield what the jobs of the snapshot hold, in the order of its allocations."""
     known = [{share.node: share.gpu_indexes for share in job.shares} for job in shown]
     rows, names = snapshot.allocations, snapshot.nodes.name
     gpus_held = rows.resources["gpus"].astype(np.int64).tolist()
     for job, node, gpus in zip(rows.job.tolist(), rows.node.tolist(), gpus_held, strict=True):
-        yield Held(node, gpus, known[job].get(names[node], ()))
+        parts = selected.get(shown[job].id, {}).get(names[node]) or _of_type(nodes[node], shown[job].gpu_type, gpus)
+        yield Held(node, gpus, known[job].get(names[node], ()), parts)
+
+
+def _of_type(node: SlurmNode, gpu_type: str, gpus: int) -> tuple[int, ...]:
+    """Return the parts of GPUs of one type, where the node has several; () where it has not."""
+    types = [kind for kind, _ in node.gpus_by_type]
+    return tuple(gpus if kind == gpu_type else 0 for kind in types) if gpu_type in types and len(types) > 1 else ()
+
+
+def _division(node: SlurmNode, levels: tuple[str, ...], part_types: Sequence[str]) -> Division:
+    """Return the division of a node. Where GPU types name its parts, these are the finest ones."""
+    found, parts = division(node.features, node.gpus, node.gpu_type, levels), named_parts(node, part_types)
+    if parts == 1 or not levels:
+        return found
+    coarse = tuple(count if count <= parts and parts % count == 0 else 1 for count in found)
+    return coarse if parts in coarse else (*coarse[:-1], parts)
 
 
 @lru_cache(maxsize=10_000)
@@ -107,22 +167,31 @@ def _islands(features: tuple[str, ...], gpus: int, level: str) -> int:
 def on_islands(gpus: Sequence[int], divisions: Sequence[Division], held: Sequence[Held]) -> tuple[Ints, Ints]:
     """Return the free GPUs on each island of each node, shape (nodes, islands), and the held GPUs, shape (held, islands).
 
-    Where Slurm reports no indexes, as for a start in progress or a job that is being cleaned up, the GPUs are those that Slurm
-    would take of the remaining ones.
+    Where Slurm reports no indexes, as for a start in progress or a job that is being cleaned up, the GPUs are those that the start
+    selects, or those that Slurm would take of the remaining ones.
     """
     counts = [island_count(each) for each in divisions]
     free = np.zeros((len(gpus), max(counts)), np.int64)
     for node, count in enumerate(counts):
         free[node, :count] = gpus[node] // count
     taken = np.zeros((len(held), free.shape[1]), np.int64)
-    for row, (node, count, indexes) in enumerate(held):
-        if len(indexes) == count:
-            size = gpus[node] // counts[node]
-            np.add.at(taken[row], [min(index // size, counts[node] - 1) for index in indexes], 1)
-            free[node] -= taken[row]
-    for row, (node, count, indexes) in enumerate(held):
-        if len(indexes) != count:
+    known = [_known(one, gpus[one.node], counts[one.node]) for one in held]
+    for row, parts in enumerate(known):
+        if parts:
+            taken[row, : len(parts)] = parts
+            free[held[row].node] -= taken[row]
+    for row, (node, count, *_) in enumerate(held):
+        if not known[row]:
             unheld = tuple(max(gpus_left, 0) for gpus_left in free[node, : counts[node]].tolist())
             taken[row, : len(unheld)] = choose(unheld, divisions[node], count).taken
             free[node] -= taken[row]
     return np.maximum(free, 0), taken
+
+
+def _known(held: Held, gpus: int, islands: int) -> tuple[int, ...]:
+    """Return the GPUs on each island where they are known; () where they are not. `gpus`, `islands`: of the node."""
+    if len(held.indexes) == held.gpus:
+        size = gpus // islands
+        found = Counter(min(index // size, islands - 1) for index in held.indexes)
+        return tuple(found[at] for at in range(islands))
+    return held.parts if len(held.parts) == islands and sum(held.parts) == held.gpus else ()

@@ -27,6 +27,7 @@ from tiresias.slurm_plugin.doctor import (
     folder_checks,
     host_checks,
     limit_checks,
+    part_check,
     plugin_checks,
     recorder_check,
     rights_check,
@@ -64,6 +65,7 @@ def _check(config: Config) -> Iterator[Finding]:
     backend = open_backend(config.backend)
     try:
         yield host_checks.version(backend)
+        yield from part_check.findings(backend, config.placement.part_types)
         yield from limit_checks.read(backend)
         yield from virtual_cluster_findings.read(config.virtual_clusters, config, backend)
     finally:

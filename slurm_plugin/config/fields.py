@@ -64,6 +64,11 @@ def are_names(names: tuple[str, ...]) -> bool:
     return all(name.isprintable() and name and not set(name) & set(" ,=*") for name in names)
 
 
+def are_part_types(names: tuple[str, ...]) -> bool:
+    """Return whether these can be the types of the GPUs of a node's parts: none, or several different ones."""
+    return not names or (are_names(names) and 1 < len(names) == len(set(names)))
+
+
 def are_levels(levels: tuple[str, ...]) -> bool:
     """Return whether these can be prefixes of node features, separated by "|"."""
     return all(part and not set(part) & set(" \t\n,") for level in levels for part in level.split("|"))

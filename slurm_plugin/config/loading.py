@@ -79,9 +79,17 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     if unmanaged := [name for name, _ in policies if name not in config.partitions]:
         key = f"{PARTITION_POLICIES}{unmanaged[0]}"
         raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
+    _check_part_types(config, found)
     config = replace(config, virtual_clusters=_virtual_clusters(tables, config))
     sources = {key: found[key].source if key in found else DEFAULT for key in known}
     return Loaded(config, sources | ({VIRTUAL_CLUSTERS: tables.source} if tables else {}))
+
+
+def _check_part_types(config: Config, found: Mapping[str, RawValue]) -> None:
+    """Raises UsageError where there are types of parts, and no level that has parts."""
+    if config.placement.part_types and not config.placement.islands:
+        source = found["placement.part_types"].source
+        raise UsageError(f"{source}: placement.part_types: no level has its parts; name one in placement.islands")
 
 
 def _virtual_clusters(tables: RawValue | None, config: Config) -> tuple[VirtualClusterConfig, ...]:

@@ -14,6 +14,7 @@ from tiresias.protocol import site_configuration
 from tiresias.slurm_plugin.config.fields import (
     are_levels,
     are_names,
+    are_part_types,
     are_partitions,
     choice,
     folder,
@@ -102,6 +103,13 @@ class Placement:
         "features of nodes that state into how many islands their GPUs are divided, such as socket:2; the nearest GPUs first",
         "a list of names",
         are_names,
+    )
+    part_types: tuple[str, ...] = option(
+        (),
+        "GPU types that name the parts of nodes, such as s0 and s1, in the order of the GPUs' indexes; virtual clusters can then "
+        "own parts, of the last level of `islands` or of the one of which the node has as many; from Slurm 24.11 on",
+        "a list of names, none or several different ones",
+        are_part_types,
     )
     style: str = placement(
         "skew",

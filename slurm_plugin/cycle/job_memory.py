@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import CommentField
+from tiresias.slurm_plugin.cluster.part_types import types_can_change
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.known_topology import KnownTopology
@@ -45,11 +46,13 @@ def recall(
     for row in ledger.jobs.values():
         if row.failures:
             refusals.recall(row.id, row.failures, row.not_before)
-    observer = Observer(config, ledger, refusals, admission_waits)
+    part_types = config.placement.part_types
+    selects_parts = bool(part_types) and types_can_change(services.backend.version())
+    observer = Observer(config, ledger, refusals, admission_waits, selects_parts)
     actor = Actor(
         services.backend, services.journal, ledger, config.preemption, observer.reports.fresh, services.allowance, refusals,
         services.quarantine, observer.has_begun, comment_field, services.events.progress,
-        observer.preemptability.kind_of_preemption,
+        observer.preemptability.kind_of_preemption, part_types,
     )  # fmt: skip
     shadow = Shadow(services.journal, config.lease_seconds) if config.mode == "shadow" else None
     return JobMemory(ledger, refusals, observer, actor, KnownTopology(services.backend.topology), shadow)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tiresias.scheduler.model import Nodes
 from tiresias.slurm_plugin.backends.interface import Backend
-from tiresias.slurm_plugin.cluster import topology
+from tiresias.slurm_plugin.cluster import islands, topology
+from tiresias.slurm_plugin.cluster.part_types import selected_types
 from tiresias.slurm_plugin.cluster.tenant_pools import check_cells
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.allocations import scheduler_nodes
@@ -27,4 +30,7 @@ def _idle_nodes(config: Config, backend: Backend) -> Nodes:
     """Return the managed nodes as if they were idle."""
     nodes = [node for node in backend.snapshot().nodes if set(node.partitions) & set(config.partitions)]
     switches = topology.from_slurm(backend.topology()) or topology.from_features(nodes, config.placement.levels)
-    return scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, switches))
+    found = scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, switches))
+    placement = config.placement
+    types = placement.part_types and selected_types(placement.part_types, backend.version())
+    return replace(found, topology=islands.with_parts(found.topology, nodes, placement.islands, types))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tiresias.scheduler.model import Nodes
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmNode, SlurmUnavailable
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
-from tiresias.slurm_plugin.cluster import topology
+from tiresias.slurm_plugin.cluster import islands, topology
 from tiresias.slurm_plugin.cluster.finding import Finding, Level
+from tiresias.slurm_plugin.cluster.part_types import selected_types
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.doctor import virtual_cluster_checks as checks
 from tiresias.slurm_plugin.doctor.virtual_cluster_checks import MappedCluster
@@ -27,7 +29,8 @@ def read(clusters: Sequence[MappedCluster], config: Config, backend: Backend) ->
     except SlurmUnavailable as error:
         yield Finding(Level.RISK, "virtual clusters", f"not checked: {error}", "repeat the command once Slurm answers")
         return
-    yield from findings(clusters, nodes, switches, rules, config)
+    types = config.placement.part_types and selected_types(config.placement.part_types, backend.version())
+    yield from findings(clusters, nodes, switches, rules, config, types)
 
 
 def findings(
@@ -36,11 +39,21 @@ def findings(
     switches: Sequence[topology.Level],
     rules: SlurmRules,
     config: Config,
+    part_types: Sequence[str] = (),
 ) -> Iterator[Finding]:
-    """Yield the findings. `switches`: Slurm's topology; () where it has none, so that features of nodes are used."""
+    """Yield the findings.
+
+    Args:
+        clusters: The virtual clusters.
+        nodes: All nodes.
+        switches: Slurm's topology; () where it has none, so that features of nodes are used.
+        rules: Slurm's rules.
+        config: The configuration.
+        part_types: GPU types by which starts select parts of nodes.
+    """
     managed = config.partitions
     there = [node for node in nodes if set(node.partitions) & set(managed)]
-    state, found = checks.cells(clusters, _model(there, switches, config))
+    state, found = checks.cells(clusters, _model(there, switches, config, part_types))
     yield from found
     yield from checks.reach(clusters, rules, managed)
     yield from checks.nodes_without_cells(nodes, managed)
@@ -49,7 +62,10 @@ def findings(
         yield from limits(clusters, owned_gpus(state), rules)
 
 
-def _model(nodes: Sequence[SlurmNode], switches: Sequence[topology.Level], config: Config) -> Nodes:
+def _model(
+    nodes: Sequence[SlurmNode], switches: Sequence[topology.Level], config: Config, part_types: Sequence[str]
+) -> Nodes:
     """Return the nodes as decisions have them, idle."""
     near = switches or topology.from_features(nodes, config.placement.levels)
-    return scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, near))
+    found = scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, near))
+    return replace(found, topology=islands.with_parts(found.topology, nodes, config.placement.islands, part_types))

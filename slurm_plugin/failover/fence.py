@@ -19,6 +19,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmJob,
     SlurmLoad,
     SlurmSnapshot,
+    StatedGpus,
 )
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
@@ -60,6 +61,10 @@ class FencedBackend:
     def job(self, job_id: str) -> SlurmJob:
         """Return the current record of one job."""
         return self._backend.job(job_id)
+
+    def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
+        """Return the GPUs of a job's request."""
+        return self._backend.stated_gpus(job_id)
 
     def hold(self, job_id: str) -> None:
         """Hold a job."""

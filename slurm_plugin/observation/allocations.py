@@ -17,9 +17,19 @@ def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
     """Return the starts that open preemptions lead to, by beneficiary, so that these are not planned again."""
     preemptions = [one for one in intents.values() if one.kind in PREEMPTIONS and one.beneficiary]
     return {
-        one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes, cells=one.cells)
+        one.beneficiary: Intent(
+            "", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes, cells=one.cells, parts=one.parts
+        )
         for one in preemptions
         if one.nodes and one.step != IntentStep.SPARE
+    }
+
+
+def selected_parts(intents: Mapping[str, Intent]) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Return the parts that starts select of their nodes, by job and node."""
+    starts = {job: one for job, one in intents.items() if one.kind == IntentKind.START and one.parts}
+    return {
+        job: {node: parts for (node, _), parts in zip(one.nodes, one.parts, strict=True)} for job, one in starts.items()
     }
 
 

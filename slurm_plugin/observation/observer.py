@@ -19,7 +19,13 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmS
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.observation.allocations import allocations, held_by_node, promised, scheduler_nodes
+from tiresias.slurm_plugin.observation.allocations import (
+    allocations,
+    held_by_node,
+    promised,
+    scheduler_nodes,
+    selected_parts,
+)
 from tiresias.slurm_plugin.observation.held_cells import cells_of
 from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
@@ -45,8 +51,18 @@ class Observer:
         ledger: Ledger,
         refusals: Refusals | None = None,
         admission_waits: frozenset[int] | None = None,
+        selects_parts: bool = False,
     ) -> None:
-        """admission_waits: seconds that job_submit.lua may have given to a job; None: those of the configuration."""
+        """Start without records.
+
+        Args:
+            config: The configuration.
+            ledger: The jobs.
+            refusals: What Slurm refused.
+            admission_waits: Seconds that job_submit.lua may have given to a job; None: those of the configuration.
+            selects_parts: Whether this Slurm lets starts select parts of nodes by placement.part_types.
+        """
+        self._part_types = config.placement.part_types if selects_parts else ()
         self._config, self._ledger = config, ledger
         self._admission_waits = admission_waits or frozenset({config.admission_wait})
         self._refusals = refusals or Refusals(config.preemption.backoff)
@@ -98,7 +114,8 @@ class Observer:
             allowed.of_rows([job.id for job in shown]),
         )
         others = [job for job in there if job.id not in shown_ids]
-        return islands.with_islands(snapshot, nodes, shown, others, self._config.placement.islands)
+        part_types = islands.PartTypes(self._part_types, selected_parts(intents))
+        return islands.with_islands(snapshot, nodes, shown, others, self._config.placement.islands, part_types)
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
         """Return the pending jobs that only the controller, or nothing yet, keeps waiting."""

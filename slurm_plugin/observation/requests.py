@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tiresias.scheduler.model import Request
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
@@ -17,7 +18,7 @@ class _KnownRequest(NamedTuple):
     """What a job asks for, and what that was made from."""
 
     job: SlurmJob
-    terms: tuple[int, int, str, str, frozenset[str]]
+    terms: tuple[int, int, str, str, bool, frozenset[str]]
     request: Request
 
 
@@ -36,7 +37,7 @@ class RequestCache:
         """
         last, self._known = self._known, {}
         for job, row, nodes in zip(shown, rows, closed, strict=True):
-            terms = (row.min_nodes, row.max_nodes, row.required, row.excluded, nodes)
+            terms = (row.min_nodes, row.max_nodes, row.required, row.excluded, row.pinned, nodes)
             known = last.get(job.id)
             if known is None or known.job is not job or known.terms != terms:
                 known = _KnownRequest(job, terms, _request(job, row, nodes))
@@ -53,7 +54,7 @@ def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
         cpus_per_gpu=job.cpus / job.gpus,
         memory_per_gpu=job.memory_per_cpu * job.cpus / job.gpus,
         memory_per_node=float(job.memory_per_node),
-        gpu_type=job.gpu_type,
+        gpu_type=pins.own_gpu_type(row, job),
         features=frozenset(job.features.split("&")) if plain else frozenset(),
         nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
         excluded=frozenset(row.excluded.split(",")) if row.excluded else frozenset(),

@@ -92,6 +92,7 @@ class Intent:
         epoch: of the leader that began it.
         cells: the types of the cells of its virtual cluster on `nodes`, by node (owned_cells.py); "": none.
         seq: its number in the database.
+        parts: for each of the nodes the GPUs from each of its parts (`scheduler.actions.Start.parts`); (): any.
     """
 
     key: str
@@ -107,3 +108,4 @@ class Intent:
     epoch: int = 0
     cells: str = ""
     seq: int = field(default=0)
+    parts: tuple[tuple[int, ...], ...] = ()

@@ -220,6 +220,7 @@ class Journal(History):
         except ValueError as error:
             raise Damaged(self.path, f"intent {intent.seq}: {error}") from None
         intent.nodes = tuple((name, gpus) for name, gpus in json.loads(str(intent.nodes)))
+        intent.parts = tuple(tuple(gpus) for gpus in json.loads(str(intent.parts)))
         return intent
 
     def begin(self, intent: Intent) -> None:
@@ -282,7 +283,8 @@ def epoch_of(folder: Path) -> int:
 
 def _intent_values(intent: Intent) -> tuple[list[str], list[Any]]:
     names = [one.name for one in fields(intent) if one.name != "seq"]
-    return names, [json.dumps(value) if (value := getattr(intent, name)) is intent.nodes else value for name in names]
+    values = [getattr(intent, name) for name in names]
+    return names, [json.dumps(value) if isinstance(value, tuple) else value for value in values]
 
 
 def _values(row: JobRow | RunRow | WatchRow | WouldRow) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob, StatedGpus
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 # Fields of SlurmJob that a pin must not change. Not the nodes, which it is there to change.
@@ -21,15 +21,24 @@ KEPT = (
 )  # fmt: skip
 
 
+_STATED = "stated_gpus"
+
+
 def write(job: SlurmJob, start: int = 0) -> str:
     """JobRow.asked. start: number of the start (Intent.seq) that must keep it, 0 for none."""
-    return json.dumps({"start": start, **{name: getattr(job, name) for name in KEPT}})
+    return json.dumps({"start": start, _STATED: job.stated_gpus, **{name: getattr(job, name) for name in KEPT}})
 
 
 def read(row: JobRow) -> dict[str, Any]:
-    """As `write` stored it; {} for a row of an earlier release."""
+    """As `write` stored it, without the options of the GPUs; {} for a row of an earlier release."""
     found: dict[str, Any] = json.loads(row.asked) if row.asked else {}
+    found.pop(_STATED, None)
     return found
+
+
+def stated_gpus(row: JobRow) -> tuple[StatedGpus, ...]:
+    """Return the GPUs of the owner's request, option by option; () where they were not stored."""
+    return tuple(StatedGpus(*one) for one in (json.loads(row.asked) if row.asked else {}).get(_STATED, ()))
 
 
 def is_at_risk(job: SlurmJob) -> bool:

@@ -8,6 +8,8 @@ its least and most nodes differ (own_tasks.py). So there are three ways, and aft
     number    -N k-k and -w: exactly these nodes. Only for requests of which it changes nothing
     only      -x with all other nodes: as many of these as Slurm needs, all where the request's minimum is that number
     tasks     as `only`, with the tasks and CPUs of the request, and least and most nodes that differ
+
+Each of them may select parts of the nodes, by the types of the GPUs (part_pins.py): then its name ends with TYPED.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob
+from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, StatedGpus
 from tiresias.slurm_plugin.state import own_tasks
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.own_tasks import KEPT
 
 NUMBER, ONLY, TASKS = "number", "only", "tasks"
+TYPED = " typed"
 
 
 def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
@@ -31,30 +34,49 @@ def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
     return (NUMBER, ONLY) if _is_plain(job, count) else (ONLY,)
 
 
-def pin(job: SlurmJob, way: str, nodes: Sequence[str]) -> RequestChange:
-    """`job`: as it was before any pin."""
+def pin(job: SlurmJob, way: str, nodes: Sequence[str], typed: Sequence[StatedGpus] = ()) -> RequestChange:
+    """`job`: as it was before any pin; `typed`: its GPUs with the types of the selected parts, () for any parts."""
+    gpus = tuple(typed) or None
     if way == NUMBER:
-        return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes))
+        return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), gpus=gpus)
     if way == ONLY:
-        return RequestChange(only=tuple(nodes))
-    return RequestChange(nodes=_unequal(job, len(nodes)), only=tuple(nodes), tasks=job.tasks, cpus=job.cpus)
+        return RequestChange(only=tuple(nodes), gpus=gpus)
+    unequal = _unequal(job, len(nodes))
+    return RequestChange(nodes=unequal, only=tuple(nodes), tasks=job.tasks, cpus=job.cpus, gpus=gpus)
 
 
 def unpin(row: JobRow) -> RequestChange:
     """Back to the owner's request, by the way in which it was pinned."""
     own, required, excluded = (row.min_nodes, row.max_nodes), _names(row.required), _names(row.excluded)
-    if row.pin == ONLY:
-        return RequestChange(excluded=excluded)
-    if row.pin == NUMBER:
-        return RequestChange(nodes=own, required=required)
-    if row.pin == TASKS:
-        return RequestChange(nodes=own, excluded=excluded)
-    return RequestChange(nodes=own, required=required, excluded=excluded)  # of a leader that could not write it down
+    gpus = own_tasks.stated_gpus(row) if is_typed(row) else None
+    if way(row) == ONLY:
+        return RequestChange(excluded=excluded, gpus=gpus)
+    if way(row) == NUMBER:
+        return RequestChange(nodes=own, required=required, gpus=gpus)
+    if way(row) == TASKS:
+        return RequestChange(nodes=own, excluded=excluded, gpus=gpus)
+    # of a leader that could not write it down
+    return RequestChange(nodes=own, required=required, excluded=excluded, gpus=gpus)
+
+
+def way(row: JobRow) -> str:
+    """Return the way of the newest pin to nodes."""
+    return row.pin.removesuffix(TYPED)
+
+
+def is_typed(row: JobRow) -> bool:
+    """Return whether the newest pin selects parts of the nodes."""
+    return row.pin.endswith(TYPED)
+
+
+def own_gpu_type(row: JobRow, job: SlurmJob) -> str:
+    """Return the GPU type that the owner requests: the record shows that of a pin that is not removed yet."""
+    return str(own_tasks.read(row).get("gpu_type", "")) if row.pinned and is_typed(row) else job.gpu_type
 
 
 def is_on(row: JobRow, job: SlurmJob, nodes: Sequence[str]) -> bool:
     """Whether the record shows the pin to these nodes by the row's way."""
-    if row.pin in (ONLY, TASKS):
+    if way(row) in (ONLY, TASKS):
         others = set(job.excluded_nodes)
         return bool(others) and others != set(_names(row.excluded)) and others.isdisjoint(nodes)
     return bool(job.required_nodes) and set(job.required_nodes) == set(nodes)
@@ -62,13 +84,13 @@ def is_on(row: JobRow, job: SlurmJob, nodes: Sequence[str]) -> bool:
 
 def shows_any(row: JobRow, job: SlurmJob) -> bool:
     """Whether the record shows other nodes than its owner asked for."""
-    if row.pin in (ONLY, TASKS):
+    if way(row) in (ONLY, TASKS):
         return set(job.excluded_nodes) != set(_names(row.excluded))
     return bool(row.required) or bool(job.required_nodes)
 
 
 def note(job: SlurmJob, intent: Intent) -> str:
-    """What a start of this job must keep: JobRow.asked."""
+    """What a start of this job must keep: JobRow.asked. `job`: with its `stated_gpus`, where the start selects parts."""
     return own_tasks.write(job, intent.seq)
 
 
@@ -78,9 +100,9 @@ def noted(row: JobRow, intent: Intent) -> dict[str, Any] | None:
     return kept if kept.pop("start", None) == intent.seq else None
 
 
-def changes(kept: dict[str, Any], job: SlurmJob) -> str:
-    """What a pin has changed, in words; "" for nothing."""
-    found = {name: getattr(job, name) for name in KEPT}
+def changes(kept: dict[str, Any], job: SlurmJob, typed: bool = False) -> str:
+    """What a pin has changed, in words; "" for nothing. A `typed` pin changes the type of the GPUs."""
+    found = {name: getattr(job, name) for name in KEPT if not (typed and name == "gpu_type")}
     return ", ".join(
         f"{name.replace('_', ' ')} {kept[name]} to {value}"
         for name, value in found.items()

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 12
+SCHEMA = 13
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -68,7 +68,7 @@ TABLES = (
 ) without rowid""",
     """create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
-  began real, stepped real, outcome text, epoch integer, cells text
+  began real, stepped real, outcome text, epoch integer, cells text, parts text
 )""",
     "create index unfinished on intent (outcome) where outcome = ''",
     "create index moves on intent (key)",
@@ -120,6 +120,7 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table intent add column cells text default ''",
     ),
     11: ("alter table job add column opportunistic text default ''", "alter table run add column lost real"),
+    12: ("alter table intent add column parts text default '[]'",),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.interface import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.comments.waiting_text import is_own_comment
-from tiresias.slurm_plugin.state import job_reasons, own_tasks, pins
+from tiresias.slurm_plugin.state import job_reasons, own_tasks, part_pins, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
 from tiresias.slurm_plugin.state.job_reasons import Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -59,12 +59,13 @@ class Starting:
             return row.unpinnable
         own, kept = self._own_request(intent, row, job)
         nodes, changed = [node for node, _ in intent.nodes], ""
+        typed = part_pins.with_types(own_tasks.stated_gpus(row), intent.parts, self._context.part_types)
         for way in pins.ways(own, len(nodes), job.tasks):
-            row.pinned, row.pin = True, way
+            row.pinned, row.pin = True, way + (pins.TYPED if typed else "")
             self._context.ledger.save(row)
-            self._pin(job, pins.pin(own, way, nodes))
+            self._pin(job, pins.pin(own, way, nodes, typed))
             found = self._context.fresh(intent.id)
-            changed = pins.changes(kept, found) if found and found.state == "PENDING" else ""
+            changed = pins.changes(kept, found, bool(typed)) if found and found.state == "PENDING" else ""
             if not changed:
                 return ""
             self._context.add_news(now, intent.id, Notice.PIN_TAKEN_BACK, f"it changed {changed}")
@@ -88,6 +89,8 @@ class Starting:
                 self._holds.unpin(intent.id)
                 job = self._context.fresh(intent.id) or job
             job = own_tasks.restored(row, job)
+            if intent.parts:
+                job = replace(job, stated_gpus=self._context.backend.stated_gpus(job.id))
             row.asked = pins.note(job, intent)
             self._context.ledger.requests.adopt(row, job)
             kept = pins.noted(row, intent) or {}

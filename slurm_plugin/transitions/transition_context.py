@@ -21,6 +21,7 @@ from tiresias.slurm_plugin.transitions.allowance import Allowance
 RUNS = ("RUNNING", "SUSPENDED")
 
 NodeGpus = tuple[tuple[str, int], ...]  # names and GPUs
+NodeParts = tuple[tuple[int, ...], ...]  # of each node the GPUs from each part
 ReadReport = Callable[[SlurmJob], JobReport]
 
 
@@ -34,6 +35,7 @@ class TransitionContext:
         comment_field: the field in which pending jobs have a comment of the controller.
         kind_of_preemption: whether a running job is preempted by checkpoint, or by a restart from the beginning.
         progress: called before each job that is acted on, so that the watchdog sees that no call hangs.
+        part_types: GPU types that name the parts of nodes, in the order of the parts (placement.part_types).
         intents: the open ones, by job id.
         reserved: the reservations of the newest plan.
         news: the decisions and outcomes since they were logged last.
@@ -54,6 +56,7 @@ class TransitionContext:
     comment_field: CommentField | None = None
     progress: Callable[[], None] = lambda: None
     kind_of_preemption: Callable[[SlurmJob], IntentKind] = lambda job: IntentKind.PREEMPT
+    part_types: tuple[str, ...] = ()
     intents: dict[str, Intent] = field(init=False)
     reserved: tuple[Start, ...] = ()
     news: list[Decision] = field(default_factory=list)

@@ -14,7 +14,7 @@ from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.endings import End, Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
-from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
+from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, NodeParts, TransitionContext, is_in_run
 from tiresias.slurm_plugin.transitions.transition_table import Operation, row_of
 from tiresias.slurm_plugin.transitions.victim_group import give_up
 
@@ -45,25 +45,50 @@ class TransitionEngine:
     # an intent's life
 
     def begin(
-        self, job_id: str, kind: IntentKind, now: float, nodes: NodeGpus = (), beneficiary: str = "", cells: str = ""
+        self,
+        job_id: str,
+        kind: IntentKind,
+        now: float,
+        nodes: NodeGpus = (),
+        beneficiary: str = "",
+        cells: str = "",
+        parts: NodeParts = (),
     ) -> None:
-        """Journal a new intent at its first step. `cells`: as in Intent."""
+        """Journal a new intent at its first step. `cells`, `parts`: as in Intent."""
         row, job = self._context.ledger.jobs[job_id], self._context.record(job_id)
         assert job is not None  # the plan was made from these records
         first = IntentStep.START if kind == IntentKind.START else IntentStep.HOLD
         intent = Intent(
-            row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now, cells=cells
+            row.key,
+            job_id,
+            job.restarts,
+            kind,
+            first,
+            nodes,
+            beneficiary,
+            began=now,
+            stepped=now,
+            cells=cells,
+            parts=parts,
         )
         self._context.journal.begin(intent)
         self._context.intents[job_id] = intent
         self._context.add_news(now, job_id, kind, _cause(intent, row))
 
-    def begin_start(self, job_id: str, nodes: NodeGpus, now: float, beneficiary: str = "", cells: str = "") -> None:
+    def begin_start(
+        self,
+        job_id: str,
+        nodes: NodeGpus,
+        now: float,
+        beneficiary: str = "",
+        cells: str = "",
+        parts: NodeParts = (),
+    ) -> None:
         """As `begin`, with the hold of a job that is not held: pins are put on held jobs only."""
         job = self._context.record(job_id)
         if job and job.priority > 0:
             self._holds.hold_pending(job.id, [job], now)
-        self.begin(job_id, IntentKind.START, now, nodes, beneficiary, cells)
+        self.begin(job_id, IntentKind.START, now, nodes, beneficiary, cells, parts)
 
     def enter(self, intent: Intent, step: IntentStep, now: float) -> None:
         """Journal that the intent's next step is about to be executed."""

@@ -25,6 +25,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmNode,
     SlurmSnapshot,
     SlurmUnavailable,
+    StatedGpus,
 )
 from tiresias.slurm_plugin.backends.memory import Memory
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
@@ -135,6 +136,9 @@ class SlurmModel(ModelCluster):
     def requeue_together(self, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:
             self.requeue(job_id)
+
+    def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
+        return ()
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         return {}

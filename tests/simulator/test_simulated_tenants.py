@@ -142,6 +142,39 @@ def test_virtual_clusters_start_no_job_later_than_private_ones(jobs: list[Job]) 
     assert (virtual[owned] <= private[owned] + 1e-6).all()
 
 
+SOCKETS = ClusterSize(4, 8, sockets_per_node=2)
+OF_SOCKETS = (
+    DeclaredTenant("a", (DeclaredCells("socket", 3),)),
+    DeclaredTenant("b", (DeclaredCells("node", 1), DeclaredCells("socket", 1)), opportunistic=False),
+)
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(lists_of_jobs((1, 1, 2, 3, 4)), st.sampled_from([None, Exponential(300.0, 20.0, 1)]))
+def test_jobs_in_sockets_end_after_their_work(jobs: list[Job], failures: Exponential | None) -> None:
+    """No GPU of a socket is held twice: the occupancy checks it."""
+    submitted = trace(*jobs)
+    tenants = SimulatedTenants("virtual_clusters", OF_SOCKETS)
+    done = simulate(
+        submitted, SOCKETS, Rules(POLICIES["las"], CONFIG, Cost(pause=3.0), failures=failures, tenants=tenants)
+    )
+    assert (done.finish - submitted.submit >= submitted.duration - 1e-6).all()
+
+
+def test_three_sockets_are_six_jobs_of_two_gpus() -> None:
+    """The jobs of `a` start at once in the sockets that it owns, although others use all nodes."""
+    jobs = trace(*[(0, 8, 100, "")] * 4, *[(10, 2, 5, "a")] * 6)
+    tenants = SimulatedTenants("virtual_clusters", OF_SOCKETS)
+    done = simulate(jobs, SOCKETS, Rules(POLICIES["fifo"], CONFIG, FREE, tenants=tenants))
+    assert done.start[4:].tolist() == [10.0] * 6
+    assert done.preemptions.sum() == 2, "the three sockets are those of two nodes"
+
+
+def test_sockets_that_cannot_share_the_gpus() -> None:
+    with pytest.raises(UsageError, match="3 sockets cannot share the 8 GPUs of a node"):
+        ClusterSize(4, 8, sockets_per_node=3)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

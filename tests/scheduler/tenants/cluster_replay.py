@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters
+from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters, with_sockets
 from tiresias.scheduler.model import ANYWHERE, JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
 
@@ -22,6 +22,7 @@ class ReplayedJob:
         work: Seconds of work left.
         held: Its nodes (row, GPUs) while it runs.
         cells: Types of owned cells of these nodes.
+        parts: GPUs on each socket of these nodes.
         request: What it requests besides GPUs.
     """
 
@@ -32,6 +33,7 @@ class ReplayedJob:
     work: float
     held: tuple[tuple[int, int], ...] = ()
     cells: tuple[str, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
     ran: float = 0.0
     first_start: float = math.nan
     last_start: float = math.nan
@@ -50,6 +52,7 @@ class ClusterReplay:
         down: Moments from and to which a node is not usable, and its row.
         leaves: The leaf switch of each node.
         gpus: GPUs of each node.
+        sockets: Sockets of each node.
         decisions: Decisions made.
         opportunistic: Jobs that have started without cells.
     """
@@ -62,6 +65,7 @@ class ClusterReplay:
     down: Sequence[tuple[float, float, int]] = ()
     leaves: Sequence[int] = LEAVES
     gpus: int = GPUS
+    sockets: int = 1
     decisions: int = 0
     now: float = 0.0
     preemptions: int = 0
@@ -85,7 +89,9 @@ class ClusterReplay:
             self.make([self._row(job) for job in here], nodes, self.now), [job.cluster for job in here]
         )
         cells = tuple(cell for job in here for cell in job.cells)
-        return replace(shown, allocations=replace(shown.allocations, owned_cell=cells))
+        shown = replace(shown, allocations=replace(shown.allocations, owned_cell=cells))
+        parts = [part for job in here for part in job.parts]
+        return with_sockets(shown, parts, self.sockets) if self.sockets > 1 else shown
 
     def _row(self, job: ReplayedJob) -> Any:
         return self.make.Job(
@@ -112,7 +118,7 @@ class ClusterReplay:
         for each in plan.preemptions:
             job = by_name[each.job]
             assert job.held, f"{job.name} is preempted and does not run"
-            job.held, job.cells, job.preempted = (), (), self.now
+            job.held, job.cells, job.parts, job.preempted = (), (), (), self.now
             self.preemptions += 1
         for change in plan.rebindings:
             job = by_name[change.job]
@@ -122,7 +128,8 @@ class ClusterReplay:
         assert not job.held
         job.held = tuple((int(name.removeprefix("n")), gpus) for name, gpus in start.nodes)
         assert sum(gpus for _, gpus in job.held) == job.gpus
-        job.cells = start.owned_cells or ("",) * len(job.held)
+        job.cells, job.parts = start.owned_cells or ("",) * len(job.held), start.parts
+        assert not job.parts or tuple(map(sum, job.parts)) == tuple(gpus for _, gpus in job.held)
         if not start.owned_cells:
             self.opportunistic.add(job.name)
         job.first_start = self.now if math.isnan(job.first_start) else job.first_start
@@ -138,5 +145,5 @@ class ClusterReplay:
             job.work -= until - self.now
             job.ran += until - self.now
             if job.work <= 1e-9:
-                job.end, job.held, job.cells = until, (), ()
+                job.end, job.held, job.cells, job.parts = until, (), (), ()
         self.now = until

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
@@ -82,6 +83,28 @@ def _row(make: Any, number: int, job: Drawn, node: int | None) -> Any:
         str(number), job.gpus, state, job.attained, job.attained / job.gpus, submit=float(number), first_start=nan,
         last_start=nan, placement=None if node is None else ((node, job.gpus),), request=request,
     )  # fmt: skip
+
+
+def with_sockets(snapshot: Snapshot, parts: Sequence[tuple[int, ...]], count: int) -> Snapshot:
+    """Return the snapshot with sockets that starts select.
+
+    Args:
+        snapshot: Nodes of equal sockets.
+        parts: GPUs on each socket of the node, of each allocation.
+        count: Sockets of each node.
+    """
+    nodes, held = snapshot.nodes, snapshot.allocations
+    on_sockets = np.array(parts, np.float64).reshape(-1, count)
+    free = np.repeat(nodes.gpus[:, None] / count, count, axis=1)
+    np.subtract.at(free, held.node, on_sockets)
+    assert (free >= 0).all(), "a part of a node is used twice"
+    free[~nodes.usable] = 0
+    topology = nodes.topology.with_parts(("socket",), [(count,)] * len(nodes), [True] * len(nodes))
+    return replace(
+        snapshot,
+        nodes=replace(nodes, topology=topology, free=nodes.free.with_islands(free)),
+        allocations=replace(held, resources=held.resources.with_islands(on_sockets)),
+    )
 
 
 def with_clusters(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:

@@ -137,7 +137,7 @@ def test_mistakes_are_one_line(
 def test_tables_for_a_folder_that_is_missing(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "absent" / "vcs.toml"
     assert suggest(history, *CLUSTER, f"--out={file}") == 2
-    assert capsys.readouterr().err == f"tiresias: {file}: there is no folder {file.parent}\n"
+    assert capsys.readouterr().err == f"tiresias: {file}: there is no folder {file.parent}; make it first\n"
 
 
 def test_without_the_size_of_the_cluster(history: Path, capsys: pytest.CaptureFixture[str]) -> None:

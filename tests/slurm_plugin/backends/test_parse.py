@@ -69,6 +69,26 @@ def fold(prefix: str, width: int, values: list[int]) -> str:
     return f"{prefix}[{','.join(parts)}]"
 
 
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("gpu:s0:2,gpu:s1:2", (("s0", 2), ("s1", 2))),
+        ("gpu:s0:2(S:0),gpu:s1:2(S:1),nvme:1", (("s0", 2), ("s1", 2))),
+        ("gpu:4", ()),
+        ("gpu:s0:2,gpu:2", ()),
+        ("", ()),
+    ],
+)
+def test_gpus_of_a_node_by_type(text: str, types: tuple[tuple[str, int], ...]) -> None:
+    assert parse.gpus_by_type(text) == types
+
+
+def test_gpus_beside_other_resources() -> None:
+    assert parse.gpus_beside("cpu=2,gres/gpu:s0:1") == ([(1, "s0")], "cpu=2")
+    assert parse.gpus_beside("gres/gpu:s0:1,gres/gpu:s1:2") == ([(1, "s0"), (2, "s1")], "")
+    assert parse.gpus_beside("cpu=2") == ([], "cpu=2")
+
+
 @given(numbers, st.sampled_from(["gpu", "n-", "rack1n"]), st.integers(4, 5))
 def test_hosts_unfold_what_was_folded(values: list[int], prefix: str, width: int) -> None:
     assert parse.hosts(fold(prefix, width, values)) == tuple(f"{prefix}{value:0{width}}" for value in values)

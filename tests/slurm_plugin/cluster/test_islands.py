@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.islands import Held, division, on_islands
+from tiresias.slurm_plugin.cluster.part_types import named_parts
 from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.config.sections import Placement
 from tiresias.slurm_plugin.observation.observer import Observer
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 LEVELS = ("nvlink", "socket")
@@ -82,6 +85,62 @@ def test_a_snapshot_contains_its_islands(ledger: Ledger, running: Callable[..., 
     assert found.nodes.topology.divisions == ((1, 2), (1, 1))
     assert found.nodes.free.islands.tolist() == [[1, 1], [4, 0]]
     assert found.allocations.resources.islands.tolist() == [[0, 1]]
+
+
+TYPED = replace(NODE, features=(), gpu_type="s0,s1", gpus_by_type=(("s0", 2), ("s1", 2)))
+
+
+@pytest.mark.parametrize(
+    ("types", "gpus", "parts"),
+    [
+        ((("s0", 2), ("s1", 2)), 4, 2),
+        ((("s1", 2), ("s0", 2)), 4, 1),  # in another order than the list
+        ((("s0", 1), ("s1", 3)), 4, 1),
+        ((("s0", 2), ("a100", 2)), 4, 1),
+        ((("s0", 4),), 4, 1),
+        ((), 4, 1),
+        ((), 0, 1),
+    ],
+)
+def test_parts_that_types_name(types: tuple[tuple[str, int], ...], gpus: int, parts: int) -> None:
+    assert named_parts(replace(TYPED, gpus=gpus, gpus_by_type=types), ("s0", "s1", "s2")) == parts
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ((), (1, 2)),
+        (("socket:2",), (1, 2)),
+        (("nvlink:2",), (2, 1)),
+        (("nvlink:4", "socket:2"), (1, 2)),  # no type names an NVLink island
+        (("socket:4",), (1, 2)),
+    ],
+)
+def test_the_finest_parts_are_those_that_types_name(
+    ledger: Ledger, features: tuple[str, ...], expected: tuple[int, ...]
+) -> None:
+    slurm = SlurmSnapshot(1001, (), (replace(TYPED, features=features), replace(NODE, name="gpu02")))
+    config = Config(placement=Placement(part_types=("s0", "s1")))
+    found = Observer(config, ledger, selects_parts=True).observe(slurm, ledger.apply(slurm), {})
+    assert found.nodes.topology.divisions == (expected, (1, 2))
+    assert found.nodes.topology.selectable_parts.tolist() == [2, 1], "GPUs without such types cannot be selected"
+    predicted = Observer(config, ledger).observe(slurm, ledger.apply(slurm), {})
+    assert predicted.nodes.topology.selectable is None
+
+
+def test_a_start_in_progress_holds_the_parts_that_it_selects(ledger: Ledger, pending: Callable[..., SlurmJob]) -> None:
+    """Until its pin names a type, and until Slurm reports the indexes."""
+    job = pending(gpus=2, priority=100, reason="Resources")
+    slurm = SlurmSnapshot(1001, (job,), (TYPED,))
+    managed = ledger.apply(slurm)
+    nodes, parts = (("gpu01", 2),), ((0, 2),)
+    start = Intent("", job.id, 0, IntentKind.START, IntentStep.START, nodes, parts=parts)
+    victim = Intent("", "9", 0, IntentKind.PREEMPT, IntentStep.WAIT, nodes, beneficiary=job.id, parts=parts)
+    config = Config(placement=Placement(part_types=("s0", "s1")))
+    for intents in ({job.id: start}, {"9": victim}):
+        found = Observer(config, ledger, selects_parts=True).observe(slurm, managed, intents)
+        assert found.allocations.resources.islands.tolist() == [[0, 2]]
+        assert found.nodes.free.islands.tolist() == [[2, 0]]
 
 
 def test_without_features_there_are_no_islands(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:

@@ -88,6 +88,12 @@ def test_variables_that_mean_other_things_are_no_keys(file: Path) -> None:
         ("zzz = 1", ["unknown key zzz", "allowed are mode, partitions"]),
         ("policy = 3", ["policy must be a table"]),
         ("period = '5'", ["period = '5'", "seconds above 0"]),
+        ("[placement]\npart_types = ['s0']", ["placement.part_types = ", "none or several different ones"]),
+        ("[placement]\npart_types = ['s0', 's0']", ["placement.part_types = ", "none or several different ones"]),
+        (
+            "[placement]\npart_types = ['s0', 's1']\nislands = []",
+            ["placement.part_types: no level has its parts", "placement.islands"],
+        ),
         ("period = 0", ["period = 0", "seconds above 0"]),
         ("period = nan", ["period = nan"]),
         ("period = inf", ["period = inf", "finite"]),

@@ -54,6 +54,18 @@ def with_account(name: str, **limits: Any) -> SlurmRules:
     return replace(RULES, associations=ACCOUNTS | {(name, "", ""): changed})
 
 
+def test_cells_below_the_node_are_the_parts_that_starts_select() -> None:
+    owner = Cluster(DeclaredTenant("prod-a", (DeclaredCells("socket", 3),)))
+    config = replace(CONFIG, placement=replace(CONFIG.placement, islands=("socket",), part_types=("s0", "s1")))
+    nodes = [replace(node, gpu_type="s0,s1", gpus_by_type=(("s0", 4), ("s1", 4))) for node in SIX]
+    selects, old = (
+        [one.words for one in findings([owner], nodes, (), RULES, config, types) if one.about == "virtual clusters"]
+        for types in (("s0", "s1"), ())
+    )
+    assert selects[0] == "the cells of 1 fit into the nodes"
+    assert "no cells of level socket" in old[0], "this Slurm does not select parts"
+
+
 def test_virtual_clusters_that_fit_are_fine() -> None:
     every = [*findings([cluster(accounts=("a",)), cluster("dev", accounts=("b",))], SIX, (), RULES, CONFIG)]
     assert [one.level for one in every] == [Level.FINE, Level.FINE]

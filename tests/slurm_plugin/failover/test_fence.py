@@ -21,10 +21,10 @@ from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 SECONDS = 600.0
-OPERATIONS = sorted(  # what changes a job: all that name one, but for the read of its record
+OPERATIONS = sorted(  # what changes a job: all that name one, but for reads of its record
     name
     for name, method in inspect.getmembers(Backend, inspect.isfunction)
-    if "job_id" in inspect.signature(method).parameters and name != "job"
+    if "job_id" in inspect.signature(method).parameters and name not in ("job", "stated_gpus")
 )
 VALUES = {"job_id": "7", "nodes": ("gpu01",), "min_nodes": 1, "max_nodes": 0, "required": (), "signal": "USR2"}
 NOTED_AS = {"lift": "release", "begin_now": "begin", "pin": "start"}

@@ -34,7 +34,9 @@ class ActorHarness:
     def restart_controller(self) -> None:
         """Start with the journal alone, as a controller after its start."""
         self.ledger = Ledger(self.journal, Scope(frozenset({"gpu"})))
-        self.actor = Actor(self.slurm, self.journal, self.ledger, CONFIG, lambda job: self.report)
+        self.actor = Actor(
+            self.slurm, self.journal, self.ledger, CONFIG, lambda job: self.report, part_types=("s0", "s1")
+        )
         self.refresh()
 
     def refresh(self) -> list[SlurmJob]:
@@ -49,8 +51,8 @@ class ActorHarness:
     def preempt(self, now: float = 1100.0) -> None:
         self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Preempt("1", "2"),)), now)
 
-    def start(self, now: float = 1100.0) -> None:
-        self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", NODES),)), now)
+    def start(self, now: float = 1100.0, parts: tuple[tuple[int, ...], ...] = ()) -> None:
+        self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", NODES, parts=parts),)), now)
 
     def report_parked(self, restart: int = 0) -> None:
         self.report = JobReport(restart, "parked", True, 7)

@@ -15,6 +15,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmJob,
     SlurmLoad,
     SlurmSnapshot,
+    StatedGpus,
 )
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
@@ -97,7 +98,12 @@ class InMemoryBackend:
         way = "required" if change.required else "only"
         for name in self.changed_by.get(way, {}):
             self._own.setdefault(name, getattr(self.jobs[job_id], name))
+        self._state_gpus(job_id, change)
         self.change(job_id, required_nodes=change.required or change.only or (), **self.changed_by.get(way, {}))
+
+    def _state_gpus(self, job_id: str, change: RequestChange) -> None:
+        if change.gpus is not None:
+            self.change(job_id, stated_gpus=change.gpus, gpu_type=",".join(one.kind for one in change.gpus))
 
     def prioritize(self, job_id: str) -> None:
         self._do("prioritize", lambda: self.change(job_id, priority=TOP_PRIORITY))
@@ -108,6 +114,7 @@ class InMemoryBackend:
     def _unpin(self, job_id: str, change: RequestChange) -> None:
         if change.nodes:
             self.change(job_id, min_nodes=change.nodes[0])
+        self._state_gpus(job_id, change)
         self.change(job_id, required_nodes=change.required or (), **self._own)
 
     def signal(self, job_id: str, signal: str) -> None:
@@ -130,6 +137,10 @@ class InMemoryBackend:
 
     def load(self, uid: int) -> SlurmLoad:
         return SlurmLoad(0, 0, 0, 0, 0.0)
+
+    def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
+        self._do("stated_gpus", lambda: None)
+        return self.jobs[job_id].stated_gpus
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         return {}
