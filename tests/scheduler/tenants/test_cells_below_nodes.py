@@ -177,13 +177,6 @@ def whole_in_a_socket(snapshot: Snapshot, plan: Plan) -> None:
     assert len(sockets_of_one(snapshot, plan)) <= 3
 
 
-def follows_from_the_snapshot(snapshot: Snapshot, plan: Plan) -> None:
-    """Cells that are kept between decisions change none."""
-    whole_in_a_socket(snapshot, plan)
-    again = VirtualClusterRule(DECLARED).decide(snapshot, tenants_of(LAS))[0]
-    assert (again.actions, again.reserved) == (plan.actions, plan.reserved)
-
-
 def sockets_of_one(snapshot: Snapshot, plan: Plan) -> set[tuple[str, int]]:
     """Return the sockets on which guaranteed jobs of `one` have GPUs, after the actions of the plan."""
     jobs, held, names = snapshot.jobs, snapshot.allocations, snapshot.nodes.name
@@ -231,15 +224,6 @@ def test_no_part_is_used_twice_and_no_job_spans_sockets(
         ((5.0, 25.0, node),), sockets=SOCKETS,
     )  # fmt: skip
     assert set(replay.run()) == {str(at) for at in range(len(drawn))}
-
-
-@few
-@given(drawn=jobs_of_tenants)
-def test_a_decision_follows_from_the_snapshot(snapshot_of: Any, drawn: list[tuple[str, int, int, int]]) -> None:
-    ClusterReplay(
-        snapshot_of, VirtualClusterRule(DECLARED), tenants_of(LAS), replayed(drawn), follows_from_the_snapshot,
-        sockets=SOCKETS,
-    ).run()  # fmt: skip
 
 
 @few
