@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.backends import parse
 from tiresias.slurm_plugin.cluster.scope import Scope
 
@@ -125,7 +126,7 @@ def _row(row: dict[str, str]) -> AccountedRow:
     return AccountedRow(
         row["JobID"], int(row["UID"]), row["User"], row["Account"], row["Partition"], row["Reservation"], submit, start, end,
         row["State"].partition(" ")[0], parse.gpus(row["AllocTRES"])[0],
-        parse.hosts(row["NodeList"]) if start else (), int(row.get(RESTARTS) or -1),
+        hosts(row["NodeList"]) if start else (), int(row.get(RESTARTS) or -1),
     )  # fmt: skip
 
 

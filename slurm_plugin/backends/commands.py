@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends import hostlist, sdiag, unreadable
+from tiresias.scheduler.host_lists import compressed
+from tiresias.slurm_plugin.backends import sdiag, unreadable
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.interface import (
     TOP_PRIORITY,
@@ -210,8 +211,8 @@ class CommandsBackend:
             ("NumCPUs", change.cpus),
             *_gpu_fields(change.gpus or ()),
             ("NumNodes", change.nodes and f"{least}-{most or UNLIMITED}"),
-            ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
-            ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
+            ("ReqNodeList", None if change.required is None else compressed(change.required)),
+            ("ExcNodeList", None if excluded is None else compressed(excluded)),
         )
         removed = [f"{field}=" for field in change.uncommented]
         return [*(f"{name}={value}" for name, value in fields if value is not None), *removed]

@@ -1,4 +1,4 @@
-"""Slurm's small languages: GRES and TRES strings, host lists, array task lists, exit statuses, JSON numbers.
+"""Slurm's small languages: GRES and TRES strings, array task lists, exit statuses, JSON numbers.
 
 Pure functions; what they cannot read they read as nothing, because one odd record must not hide ten thousand good ones. Numbers
 and lists are cut at the limits of bounds.py, so that no text costs more time or memory than its length explains.
@@ -7,24 +7,20 @@ and lists are cut at the limits of bounds.py, so that no text costs more time or
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
+from tiresias.scheduler.host_lists import split_outside
 from tiresias.slurm_plugin.backends.bounds import (
     MAX_ARRAY_TASKS,
     MAX_GPU_INDEXES,
-    MAX_HOSTS,
     MAX_NUMBER,
     MAX_UINT32,
 )
 
-_MAX_RANGES = 8  # in one part of a host list, and
-_MAX_NAME = 255  # characters outside its ranges: a part with more is read as one name
 _MAX_DIGITS = 19  # of a number in a text: one with more is read as MAX_NUMBER
 
-_MARK = re.compile(r"[][(),]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
 # gpu, gpu:4, gpu:v100:4, gpu:v100:4(IDX:0-3), gpu:4(S:0-1), with gres: or gres/ before it and = in place of the last colon
 _GPU = re.compile(
@@ -117,56 +113,6 @@ def array_tasks(text: str) -> list[int]:
     """The waiting tasks of an array record: "1-5,9%2" -> [1, 2, 3, 4, 5, 9] (%: at most two at once). One more than
     MAX_ARRAY_TASKS where there are more."""
     return integers(text.partition("%")[0], MAX_ARRAY_TASKS + 1)
-
-
-def split_outside(text: str) -> list[str]:
-    """Split at the commas that stand outside brackets. O(length): users may write 64 KiB of node names."""
-    parts, begin, depth = [], 0, 0
-    for mark in _MARK.finditer(text):
-        if mark[0] in "[(":
-            depth += 1
-        elif mark[0] in "])":
-            depth = max(depth - 1, 0)
-        elif not depth:
-            parts.append(text[begin : mark.start()])
-            begin = mark.end()
-    return [part for part in (*parts, text[begin:]) if part]
-
-
-def hosts(text: str) -> tuple[str, ...]:
-    """Expand a host list as `scontrol show hostnames` does: "gpu[01-03,07],cpu1" -> gpu01 gpu02 gpu03 gpu07 cpu1. No name twice,
-    and no more than MAX_HOSTS."""
-    return host_list(text)[0]
-
-
-def host_list(text: str) -> tuple[tuple[str, ...], bool]:
-    """As `hosts`, and whether names are missing because there are more than MAX_HOSTS."""
-    found = list(islice((name for part in split_outside(text) for name in _expand(part)), MAX_HOSTS + 1))
-    return tuple(dict.fromkeys(map(sys.intern, found[:MAX_HOSTS]))), len(found) > MAX_HOSTS
-
-
-def _expand(part: str) -> Iterator[str]:
-    pieces = re.split(r"\[([^][]*)\]", part)  # text, range, text, range, ..., text
-    if len(pieces) // 2 > _MAX_RANGES or sum(map(len, pieces[::2])) > _MAX_NAME:
-        return iter([part])
-    choices, left = [], 2 * MAX_HOSTS  # names of all ranges together: a part with more is cut by host_list
-    for at, piece in enumerate(pieces):
-        choices.append(list(islice(_padded(piece), max(left, 1))) if at % 2 else [piece])
-        left -= len(choices[-1])
-    return ("".join(chosen) for chosen in product(*choices))
-
-
-def _padded(ranges: str) -> Iterator[str]:
-    for one in ranges.split(","):
-        first, _, last = one.partition("-")
-        if _is_number(first) and _is_number(last or first):
-            yield from (f"{value:0{len(first)}}" for value in range(int(first), int(last or first) + 1))
-        else:
-            yield one
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 def script(command: str) -> str:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tiresias.scheduler.host_lists import MAX_HOSTS, host_list, hosts
 from tiresias.slurm_plugin.backends import parse
 from tiresias.slurm_plugin.backends.bounds import (
     MAX_ARRAY_TASKS,
     MAX_CPUS,
     MAX_EPOCH_S,
     MAX_GPUS,
-    MAX_HOSTS,
     MAX_MEMORY_MIB,
     MAX_NODES,
     MAX_TIME_S,
@@ -64,7 +64,7 @@ def _job(record: Record, now: float) -> SlurmJob:
     gpus = min(requested, MAX_GPUS)
     shares = _shares(record, gpus if completing else 0) if state in ACTIVE or completing else ()
     held = 0 if completing else min(sum(share.gpus for share in shares), MAX_GPUS)
-    required, excluded = (parse.host_list(_text(record, field)) for field in ("required_nodes", "excluded_nodes"))
+    required, excluded = (host_list(_text(record, field)) for field in ("required_nodes", "excluded_nodes"))
     has_cpus_per_gpu = bool(_text(record, "cpus_per_tres"))
     # One task can use only one node. 22.05 alone does not show this: a request without a limit is limited by its tasks.
     return SlurmJob(
@@ -239,7 +239,7 @@ def _shares(record: Record, leaving: int) -> tuple[NodeShare, ...]:
     evenly, unless memory.py has recorded the run.
     """
     details = record.get("gres_detail") or []
-    left = set(parse.hosts(_text(record, "nodes")))
+    left = set(hosts(_text(record, "nodes")))
     allocated = list(_allocated(record.get("job_resources") or {}))
     if not details and leaving and allocated:
         details = [f"gpu:{math.ceil(leaving / len(allocated))}"] * len(allocated)

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from tiresias.slurm_plugin.backends import parse
+from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.backends.slurm_rules import License, Partition, Reservation
 
 _WORD = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=(\S*)")
@@ -32,7 +32,7 @@ def partitions(text: str) -> Iterator[Partition]:
         yield Partition(
             name=words["PartitionName"],
             state=words.get("State", "UP"),
-            nodes=parse.hosts(_text(words, "Nodes")),
+            nodes=hosts(_text(words, "Nodes")),
             max_time=_seconds(words, "MaxTime"),
             default_time=_seconds(words, "DefaultTime"),
             min_nodes=int(_count(words, "MinNodes", 0)),
@@ -57,7 +57,7 @@ def reservations(text: str) -> Iterator[Reservation]:
             name=words["ReservationName"],
             start=-math.inf if start is None else start,
             end=math.inf if end is None else end,
-            nodes=parse.hosts(_text(words, "Nodes")),
+            nodes=hosts(_text(words, "Nodes")),
             flags=_names(words, "Flags") or frozenset(),
             users=_tuple(words, "Users"),
             accounts=_tuple(words, "Accounts"),

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tiresias.scheduler.host_lists import hosts
 from tiresias.scheduler.model import Ints
-from tiresias.slurm_plugin.backends import parse
 from tiresias.slurm_plugin.backends.interface import SlurmNode
 
 Level = Mapping[str, str]  # node -> its group
@@ -27,7 +27,7 @@ def from_slurm(text: str) -> tuple[Level, ...]:
         height = fields.get("Level") or fields.get("BlockSize") or ""
         if name and height.isdecimal():
             level = levels.setdefault(int(height), {})
-            level.update(dict.fromkeys(parse.hosts(fields.get("Nodes", "")), name))
+            level.update(dict.fromkeys(hosts(fields.get("Nodes", "")), name))
     return tuple(levels[height] for height in sorted(levels))
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.scheduler.host_lists import hosts
 from tiresias.scheduler.plugin import PluginError
-from tiresias.slurm_plugin.backends.parse import hosts
 from tiresias.slurm_plugin.cluster.partition_pools import check_plugins, conflict
 from tiresias.slurm_plugin.cluster.site import Site, read_site
 from tiresias.slurm_plugin.config import Config, Loaded, load, load_option

@@ -36,7 +36,7 @@ from tests.chaos.service import Accounted, promoted, service_wrong
 from tests.chaos.troubles import Troubles
 from tests.chaos.windows import Window, Windows
 from tiresias.sandbox import completion_log
-from tiresias.slurm_plugin.backends import parse
+from tiresias.scheduler.host_lists import hosts
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps",
@@ -108,7 +108,7 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
         limit,
         managed,
         int(next(iter(GPUS.findall(fields.get("Tres", ""))), "0")),
-        tuple(parse.hosts(fields["NodeList"])),
+        tuple(hosts(fields["NodeList"])),
     )
 
 

@@ -36,7 +36,7 @@ from tests.chaos.tenant_scene import TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
 from tests.chaos.tenants import OUTSIDE, OWNED
 from tiresias.sandbox.replay import latency
-from tiresias.slurm_plugin.backends import parse
+from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
 from tiresias.slurm_plugin.state.journal_history import History
 
@@ -141,7 +141,7 @@ def _shown(sample: Sample) -> Shown:
     pending = {one.name for one in sample.waiting}
     waiting = frozenset(one.name for one in sample.waiting if one.reason in MANAGED)
     guaranteed = {
-        sample.names[job]: parse.hosts(sample.nodes[job])
+        sample.names[job]: hosts(sample.nodes[job])
         for job in sample.guaranteed
         if job in sample.nodes and job in sample.names
     }

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.slurm_plugin.backends import extremes
 from tests.slurm_plugin.backends.extreme_records import Campaign
 from tests.slurm_plugin.backends.fake_slurm import Answers, Commands, Pyslurm
+from tiresias.scheduler.host_lists import MAX_HOSTS, hosts
 from tiresias.slurm_plugin.backends import bounds, parse, records, unreadable
 from tiresias.slurm_plugin.backends.interface import JobRefused
 
@@ -104,11 +105,11 @@ def test_the_largest_request_that_is_managed() -> None:
 
 def test_lists_without_end_are_cut() -> None:
     """Expanded, each of them would take all memory."""
-    assert len(parse.hosts("n[1-99999999999]")) == bounds.MAX_HOSTS
-    assert len(parse.hosts("n[0-99999][0-99999]")) == bounds.MAX_HOSTS
-    assert len(parse.hosts("n[0-99999]" * 6000)) == 1
-    assert len(parse.hosts("n" * 60_000 + "[0-99999]")) == 1
-    assert parse.hosts("gpu[01-04]," * 6000) == ("gpu01", "gpu02", "gpu03", "gpu04")
+    assert len(hosts("n[1-99999999999]")) == MAX_HOSTS
+    assert len(hosts("n[0-99999][0-99999]")) == MAX_HOSTS
+    assert len(hosts("n[0-99999]" * 6000)) == 1
+    assert len(hosts("n" * 60_000 + "[0-99999]")) == 1
+    assert hosts("gpu[01-04]," * 6000) == ("gpu01", "gpu02", "gpu03", "gpu04")
     assert len(parse.array_tasks("0-4000000000%1")) == bounds.MAX_ARRAY_TASKS + 1
     assert parse.gpus("gpu:4(IDX:0-999999999)") == (4, "", ())
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.sandbox.cluster import Cluster
+from tiresias.scheduler.host_lists import split_outside
 from tiresias.slurm_plugin.backends import parse
 
 GPUS = {
@@ -38,37 +38,6 @@ def test_gpus(text: str) -> None:
     assert parse.gpus(text) == GPUS[text]
 
 
-HOSTS = {
-    "": (),
-    "gpu01": ("gpu01",),
-    "gpu[01-03,07],cpu1": ("gpu01", "gpu02", "gpu03", "gpu07", "cpu1"),
-    "n[9-11]": ("n9", "n10", "n11"),
-    "n[098-101]": ("n098", "n099", "n100", "n101"),
-    "r[1-2]n[1-2]": ("r1n1", "r1n2", "r2n1", "r2n2"),
-    "gpu[01]-ib": ("gpu01-ib",),
-}
-
-
-@pytest.mark.parametrize("text", HOSTS)
-def test_hosts(text: str) -> None:
-    assert parse.hosts(text) == HOSTS[text]
-
-
-numbers = st.lists(st.integers(0, 1200), min_size=1, max_size=30, unique=True)
-
-
-def fold(prefix: str, width: int, values: list[int]) -> str:
-    """A host list in Slurm's own form: ranges of one width in one pair of brackets."""
-    parts, at = [], 0
-    while at < len(values):
-        last = at
-        while last + 1 < len(values) and values[last + 1] == values[last] + 1:
-            last += 1
-        parts.append(f"{values[at]:0{width}}" + (f"-{values[last]:0{width}}" if last > at else ""))
-        at = last + 1
-    return f"{prefix}[{','.join(parts)}]"
-
-
 @pytest.mark.parametrize(
     ("text", "types"),
     [
@@ -89,16 +58,11 @@ def test_gpus_beside_other_resources() -> None:
     assert parse.gpus_beside("cpu=2") == ([], "cpu=2")
 
 
-@given(numbers, st.sampled_from(["gpu", "n-", "rack1n"]), st.integers(4, 5))
-def test_hosts_unfold_what_was_folded(values: list[int], prefix: str, width: int) -> None:
-    assert parse.hosts(fold(prefix, width, values)) == tuple(f"{prefix}{value:0{width}}" for value in values)
-
-
 @given(st.text(max_size=60))
 def test_no_text_breaks_the_readers(text: str) -> None:
     parse.gpus(text)
     parse.array_tasks(text[:8])  # a range of a million tasks is no test
-    assert "".join(parse.split_outside(text)).replace(",", "") == text.replace(",", "")
+    assert "".join(split_outside(text)).replace(",", "") == text.replace(",", "")
 
 
 @pytest.mark.parametrize(
@@ -136,22 +100,3 @@ def test_numbers(value: object, found: int) -> None:
 )  # fmt: skip
 def test_exit_codes(status: object, code: int) -> None:
     assert parse.exit_code(status) == code
-
-
-@pytest.mark.sandbox
-def test_hosts_expand_as_scontrol_does(cluster: Cluster) -> None:
-    """All at once: `scontrol show hostnames` takes a whole list."""
-    lists = [
-        "gpu[01-03,07],cpu1",
-        "n[9-11],n[098-101]",
-        "r[1-2]n[1-2]",
-        "a-[0-2]-ib",
-        "x1,x2,x[3-5]",
-        "gpu[001-020,5]",
-        "h[0-0]",
-    ]
-    for text in lists:
-        assert list(parse.hosts(text)) == cluster.run(["scontrol", "show", "hostnames", text]).stdout.split()
-    names = [f"gpu{number:02}" for number in (1, 2, 3, 5, 8, 9, 10, 11, 40)] + ["login", "cpu7", "cpu8"]
-    folded = cluster.run(["scontrol", "show", "hostlist", ",".join(names)]).stdout.strip()
-    assert sorted(parse.hosts(folded)) == sorted(names)
