@@ -4,6 +4,8 @@ Each level of the topology from the node upward is a level of cells. Cells of a 
 type has the name of its level, or leaf#1, leaf#2 and so on where the cells of the level have several types. A group with nodes of
 several types is a cell of each type.
 
+A VC owns cells of a type, on any hardware, and pinned cells, which name theirs (`pinned_cells.py`).
+
 Levels below the node are levels of cells where a start selects the parts of its nodes (`Topology.selectable`). A node of which a
 level is not known lacks this level. So does one whose parts of the level are larger than those of the level above; one whose levels
 do not fit into each other, or do not divide its GPUs equally, has no cells below it.
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Nodes
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.scheduler.tenants.pinned_cells import PinnedCells
 from tiresias.scheduler.topology_tree import GPU, NODE
 from tiresias.scheduler.virtual_clusters.specification import (
     CellSpecification,
@@ -27,7 +30,7 @@ from tiresias.scheduler.virtual_clusters.specification import (
     OwnedCells,
 )
 
-Placed = list[tuple[int, DeclaredCell]]  # cells of one level, each with the row of its first node
+Placed = list[tuple[tuple[int, ...], DeclaredCell]]  # cells of one level, each with the rows of its nodes
 
 
 def cell_specification(nodes: Nodes, tenants: Sequence[DeclaredTenant]) -> CellSpecification:
@@ -35,16 +38,18 @@ def cell_specification(nodes: Nodes, tenants: Sequence[DeclaredTenant]) -> CellS
 
     Raises:
         UsageError: Two VCs have one name, or a VC owns cells of a level, type or GPU type that the nodes do not have or that is
-            ambiguous. Whether there are enough of them is checked by `CellState`.
+            ambiguous; or a pinned cell is no cell, or overlaps another one. Whether there are enough cells is checked by
+            `CellState`.
     """
-    types = _TypesOfCells()
-    placed = _nodes(nodes, types)
+    types, pins = _TypesOfCells(), PinnedCells(nodes, tenants)
+    placed = _nodes(nodes, types, pins)
     topology = nodes.topology
     for name, group in zip(topology.group_names[::-1], topology.nearest_groups, strict=True):
-        placed = _grouped(placed, name, group.tolist(), types)
+        placed = _grouped(placed, name, group.tolist(), types, pins)
+    pins.check_matched()
     physical = tuple(cell for _, cell in placed)
     chains = list(dict.fromkeys(cell.cell_type for cell in physical))
-    return CellSpecification(types.declared, physical, _virtual_clusters(tenants, types, chains))
+    return CellSpecification(types.declared, physical, _virtual_clusters(tenants, types, chains, pins))
 
 
 def shape_of(nodes: Nodes) -> Hashable:
@@ -82,15 +87,39 @@ class _TypesOfCells:
         return next((level for (level, _, _), each in self.names.items() if each == name), GPU)
 
 
-def _nodes(nodes: Nodes, types: _TypesOfCells) -> Placed:
+def _nodes(nodes: Nodes, types: _TypesOfCells, pins: PinnedCells) -> Placed:
     """Return a cell for each node with GPUs."""
     inside = [(_gpu_type(nodes, row), gpus) for row, gpus in enumerate(nodes.gpus.tolist())]
     counts = [_parts(nodes, row) for row in range(len(nodes))]
     for level in nodes.topology.part_names[::-1]:
         inside = _divided(inside, [each.get(level, 0) for each in counts], level, types)
     types.declare(NODE, (shape for shape in inside if shape[1]))
-    rows = enumerate(zip(nodes.name, inside, strict=True))
-    return [(row, DeclaredCell(types.names[NODE, shape[0], shape[1]], name)) for row, (name, shape) in rows if shape[1]]
+    rows = enumerate(zip(nodes.name, inside, nodes.gpus.tolist(), strict=True))
+    return [
+        ((row,), _node(name, types.names[NODE, shape[0], shape[1]], row, range(gpus), types, pins))
+        for row, (name, shape, gpus) in rows
+        if shape[1]
+    ]
+
+
+def _node(name: str, kind: str, row: int, gpus: range, types: _TypesOfCells, pins: PinnedCells) -> DeclaredCell:
+    parts = _pinned_parts(kind, row, gpus, types, pins) if pins.are_in(row) else ()
+    return DeclaredCell(kind, name, pins.match(NODE, (row,)), parts)
+
+
+def _pinned_parts(
+    kind: str, row: int, gpus: range, types: _TypesOfCells, pins: PinnedCells
+) -> tuple[DeclaredCell, ...]:
+    """Return the parts of a node, or of a part of it, of which some are pinned; () where they are GPUs. `gpus`: their indexes."""
+    child = types.declared[kind].child
+    if child not in types.declared:
+        return ()
+    size, level = len(gpus) // types.declared[kind].count, types.level_of(child)
+    parts = [gpus[first : first + size] for first in range(0, len(gpus), size)]
+    return tuple(
+        DeclaredCell(pinned=pins.match(level, (row,), part), children=_pinned_parts(child, row, part, types, pins))
+        for part in parts
+    )
 
 
 def _gpu_type(nodes: Nodes, row: int) -> str:
@@ -123,31 +152,30 @@ def _divided(
     ]
 
 
-def _grouped(placed: Placed, level: str, group: Sequence[int], types: _TypesOfCells) -> Placed:
+def _grouped(placed: Placed, level: str, group: Sequence[int], types: _TypesOfCells, pins: PinnedCells) -> Placed:
     """Return the cells of the level above: one for each group and type of the children."""
     together: defaultdict[tuple[int, str], Placed] = defaultdict(list)
-    for row, cell in placed:
-        together[group[row], cell.cell_type].append((row, cell))
+    for rows, cell in placed:
+        together[group[rows[0]], cell.cell_type].append((rows, cell))
     types.declare(level, ((kind, len(children)) for (_, kind), children in together.items()))
-    return [
-        (children[0][0], _parent(types.names[level, kind, len(children)], at, children))
-        for (at, kind), children in together.items()
-    ]
-
-
-def _parent(name: str, group: int, children: Placed) -> DeclaredCell:
-    return DeclaredCell(name, str(group), children=tuple(cell for _, cell in children))
+    found = []
+    for (at, kind), children in together.items():
+        rows = tuple(row for rows, _ in children for row in rows)
+        name, parts = types.names[level, kind, len(children)], tuple(cell for _, cell in children)
+        found.append((rows, DeclaredCell(name, str(at), pins.match(level, rows), parts)))
+    return found
 
 
 def _virtual_clusters(
-    tenants: Sequence[DeclaredTenant], types: _TypesOfCells, chains: Sequence[str]
+    tenants: Sequence[DeclaredTenant], types: _TypesOfCells, chains: Sequence[str], pins: PinnedCells
 ) -> Mapping[str, DeclaredVirtualCluster]:
     found: dict[str, DeclaredVirtualCluster] = {}
     for tenant in tenants:
         if tenant.name in found:
             raise UsageError(f"virtual cluster {tenant.name}: it is declared twice")
-        owned = (OwnedCells(_path(tenant.name, each, types, chains), each.count) for each in tenant.cells)
-        found[tenant.name] = DeclaredVirtualCluster(tuple(owned))
+        anywhere = [each for each in tenant.cells if not each.nodes]
+        owned = tuple(OwnedCells(_path(tenant.name, each, types, chains), each.count) for each in anywhere)
+        found[tenant.name] = DeclaredVirtualCluster(owned, pins.of(tenant.name))
     return found
 
 

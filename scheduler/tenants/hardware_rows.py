@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cached_property
 
 import numpy as np
@@ -16,11 +17,18 @@ class HardwareRows:
 
     Attributes:
         nodes: The nodes.
+        pinned: The names of those in pinned cells.
     """
 
-    def __init__(self, snapshot: Snapshot, removable: Bools) -> None:
-        """`removable`: the jobs without guarantee that release their GPUs or may be preempted, shape (jobs,)."""
-        self._snapshot, self._removable = snapshot, removable
+    def __init__(self, snapshot: Snapshot, removable: Bools, pinned: Set[str] = frozenset()) -> None:
+        """Start with what the snapshot shows.
+
+        Args:
+            snapshot: Jobs, nodes and allocations.
+            removable: The jobs without guarantee that release their GPUs or may be preempted, shape (jobs,).
+            pinned: The nodes in pinned cells, to which no other cells can be bound.
+        """
+        self._snapshot, self._removable, self.pinned = snapshot, removable, pinned
         self._allocations, self.nodes = snapshot.allocations, snapshot.nodes
 
     @cached_property
@@ -37,6 +45,14 @@ class HardwareRows:
     def all_features(self) -> frozenset[str]:
         """The features of all nodes together."""
         return frozenset[str]().union(*set(self.nodes.features))
+
+    @cached_property
+    def unpinned_features(self) -> frozenset[str]:
+        """The features of all nodes outside of pinned cells."""
+        if not self.pinned:
+            return self.all_features
+        features = zip(self.nodes.name, self.nodes.features, strict=True)
+        return frozenset[str]().union(*{each for name, each in features if name not in self.pinned})
 
     def held(self, job: Ints, node: Ints, gpus: Ints) -> Floats:
         """Return the CPUs and MiB that belong to some of the GPUs that jobs hold on nodes; 0 where they hold none there.

@@ -20,7 +20,8 @@ from tiresias.scheduler.tenants.cells_of_topology import cell_specification, sha
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_inside
 from tiresias.scheduler.tenants.tenant_rules import tenants_of
-from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.cell_chains import CellChain
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
 
@@ -69,19 +70,31 @@ def partition(nodes: Nodes, declared: Sequence[DeclaredTenant]) -> dict[str, Int
     owner = np.full(len(nodes), -1, np.int64)
     state = CellState(cell_specification(_by_name(nodes), declared))
     names = list(state.clusters)
+    for at, tree in enumerate(state.clusters.values()):
+        for virtual in tree.pinned.values():
+            owner[[row_of[node] for node in _whole_nodes(virtual)]] = at
     for chain in state.chains.values():
         for level in range(chain.chain.top, 0, -1):
             for at, name in enumerate(names):
                 count = chain.owned_free.get(name, {level: 0})[level]
-                if count and level < chain.chain.node_level:
-                    kind = chain.chain.at(level).cell_type
-                    raise UsageError(
-                        f"virtual cluster {name} owns cells of type {kind}, which are parts of nodes: {_WHOLE}"
-                    )
+                if count:
+                    _check_whole(name, chain.chain, level)
                 for _ in range(count):
                     owner[[row_of[node] for node in _taken(chain, level).nodes]] = at
     found = {name: np.flatnonzero(owner == at) for at, name in enumerate(names)}
     return {**found, OUTSIDE: np.flatnonzero(owner < 0)}
+
+
+def _whole_nodes(virtual: VirtualCell) -> tuple[str, ...]:
+    """Return the nodes of a pinned cell."""
+    _check_whole(virtual.cluster, virtual.chain, virtual.level)
+    return virtual.physical.nodes if virtual.physical is not None else ()
+
+
+def _check_whole(cluster: str, chain: CellChain, level: int) -> None:
+    if level < chain.node_level:
+        kind = chain.at(level).cell_type
+        raise UsageError(f"virtual cluster {cluster} owns cells of type {kind}, which are parts of nodes: {_WHOLE}")
 
 
 def _taken(chain: ChainState, level: int) -> PhysicalCell:

@@ -1,6 +1,7 @@
 """Tenants from tables of a configuration, `[[virtual_cluster]]`, with the keys name, cells, opportunistic and policy.
 
-Cells are a list of tables: cells = [{ level = "leaf", count = 1 }, { level = "node", count = 2, gpu_type = "h100" }].
+Cells are a list of tables: cells = [{ level = "leaf", count = 1 }, { level = "node", count = 2, gpu_type = "h100" }]. A pinned cell
+names its hardware: { level = "leaf", nodes = "gpu[05-08]" }, { level = "socket", nodes = "gpu09", gpus = "0-3" }.
 `tenant_members.py` reads the keys that name the jobs of a tenant.
 """
 
@@ -10,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.host_lists import host_list, hosts
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 
 KEYS = ("name", "cells", "opportunistic")
 POLICY = "policy"
-CELL_KEYS = ("level", "count", "gpu_type")
+CELL_KEYS = ("level", "count", "gpu_type", "nodes", "gpus")
 _CELLS = 'cells = [{ level = "leaf", count = 2 }]'
 
 
@@ -66,16 +68,38 @@ def _cells(where: str, table: Any) -> DeclaredCells:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: cells = {table!r} is not possible; give for example {_CELLS}")
     _check_keys(f"{where}: cells", table, CELL_KEYS)
-    level, count, gpu_type = table.get("level"), table.get("count"), table.get("gpu_type", "")
+    level, gpu_type = table.get("level"), table.get("gpu_type", "")
     if not isinstance(level, str) or not level:
         raise UsageError(
             f"{where}: level = {level!r} is not possible; give a level of the topology, such as node or leaf"
         )
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise UsageError(f"{where}: count = {count!r} is not possible; give a whole number above 0")
     if not isinstance(gpu_type, str):
         raise UsageError(f"{where}: gpu_type = {gpu_type!r} is not possible; give a GPU type as Slurm has it")
+    if "nodes" in table or "gpus" in table:
+        return _pinned(where, level, table)
+    count = table.get("count")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UsageError(f"{where}: count = {count!r} is not possible; give a whole number above 0")
     return DeclaredCells(level, count, gpu_type)
+
+
+def _pinned(where: str, level: str, table: Mapping[str, Any]) -> DeclaredCells:
+    """Return a cell that names its hardware."""
+    nodes, gpus = table.get("nodes"), table.get("gpus", "")
+    if not isinstance(nodes, str) or not nodes.isprintable() or not hosts(nodes) or host_list(nodes)[1]:
+        raise UsageError(
+            f"{where}: nodes = {repr(nodes)[:60]} is not possible; give the nodes of one cell, such as gpu[05-08]"
+        )
+    if "count" in table and table["count"] != 1:
+        raise UsageError(
+            f"{where}: count = {table['count']!r} beside nodes = {nodes[:60]!r}; leave it out: they are one cell"
+        )
+    if table.get("gpu_type"):
+        raise UsageError(f"{where}: gpu_type beside nodes = {nodes[:60]!r}; leave it out: the nodes have their type")
+    indexes = hosts(f"[{gpus}]") if isinstance(gpus, str) and gpus else ()
+    if not isinstance(gpus, str) or not all(index.isdecimal() for index in indexes):
+        raise UsageError(f"{where}: gpus = {repr(gpus)[:60]} is not possible; give indexes of GPUs, such as 0-3")
+    return DeclaredCells(level, 1, "", hosts(nodes), tuple(map(int, indexes)))
 
 
 def _check_keys(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -102,7 +102,8 @@ class VirtualClusterRule:
     ) -> OwnersDecision:
         """Let each VC decide on its cells."""
         seen = seen_by_owners(snapshot.jobs, holders.owns)
-        hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns)
+        pinned = cells.occupancy.clusters.cells.pinned_nodes
+        hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
 
         def own_snapshot(name: str, quotas: tuple[Quota, ...]) -> Snapshot:
             nodes, rows = cells.nodes[name], of_jobs.rows[name]

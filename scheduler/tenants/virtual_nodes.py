@@ -2,7 +2,8 @@
 
 A virtual node that is not bound to hardware is free. The virtual nodes of one cell of the VC are close to each other; those of
 different cells are far apart, wherever they are bound. Nodes that are bound come first, in the order of the hardware, so that the
-decision depends on the snapshot alone and not on which of several equal virtual cells a job holds; then those of small cells.
+decision depends on the snapshot alone and not on which of several equal virtual cells a job holds; then those of small cells. Nodes
+of pinned cells come last: they remain free for jobs that name their hardware or its features.
 
 A part of a node that a VC owns is a virtual node with the GPUs of the part. Several of them may be bound to parts of one node, so
 that a request of two nodes or more uses whole nodes only.
@@ -10,7 +11,7 @@ that a request of two nodes or more uses whole nodes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -57,7 +58,7 @@ class VirtualNodes:
         self._occupancy = occupancy
         self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
-        views = [view.cells for view in tree.views.values()]
+        views = [view.cells for view in (*tree.views.values(), *tree.pinned_views.values())]
         self.cells = [cell for cells in views for cell in cells if isinstance(cell, VirtualCell)]
         self.names = tuple(cell.address for cell in self.cells)
         self._at = {cell: at for at, cell in enumerate(self.cells)}
@@ -94,7 +95,12 @@ class VirtualNodes:
         places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
         self._bound = np.array(places, np.int64)  # the row of the hardware of each node; -1: it is not bound
         keys = [_bound(level)[group] for level, group in zip(self._distinct, self._groups_from_node, strict=True)]
-        self.order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._chains))
+        self.order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._is_pinned, self._chains))
+
+    @cached_property
+    def _is_pinned(self) -> Bools:
+        hardware = [cell.preassigned.physical for cell in self.cells]
+        return np.array([each is not None and bool(each.pinned) for each in hardware], np.bool_)
 
     @cached_property
     def _size(self) -> Ints:
@@ -130,7 +136,7 @@ class VirtualNodes:
         """Return the nodes in their order, without what the guaranteed gangs hold.
 
         A node that is bound has the features, CPUs and memory of its hardware. Any other one has no limits, and all features of
-        the nodes to which it can be bound below the cell above it that is bound.
+        the nodes to which it can be bound: those below the cell above it that is bound, else those outside of pinned cells.
         """
         held = self.gpus_held()
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
@@ -149,7 +155,7 @@ class VirtualNodes:
         row, features = hardware.row, hardware.nodes.features
         if len(hardware.all_features) == 0:
             return (frozenset(),) * len(self.cells)
-        below: dict[object, frozenset[str]] = {None: hardware.all_features}
+        below: dict[object, frozenset[str]] = {None: hardware.unpinned_features}
         found = []
         for at, place in zip(self.order.tolist(), self._bound[self.order].tolist(), strict=True):
             above = None if place >= 0 else self._bound_above(self.cells[at])
@@ -194,18 +200,29 @@ class VirtualNodes:
     def request(self, request: Request) -> Request:
         """Return what a request demands of the virtual nodes.
 
-        Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded. An
-        unbound one is checked when it is bound; so is a GPU type that is one of the types of a node with parts.
+        Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded,
+        and unbound ones that can only be bound to such hardware. Others are checked when they are bound; so is a GPU type that is
+        one of the types of a node with parts.
         """
         parts = self._parts if request.min_nodes > 1 else frozenset[str]()
         kind = "" if request.gpu_type in self._part_types else request.gpu_type
         if not (request.nodes or request.excluded or request.closed or parts) and kind == request.gpu_type:
             return request
         names = request.excluded | request.closed
-        bound = ((cell.address, _node_of(cell)) for cell in self.cells if cell.physical is not None)
-        refused = (address for address, node in bound if node in names or (request.nodes and node not in request.nodes))
+        refused = (cell.address for cell in self.cells if self._is_refused(cell, request.nodes, names))
         excluded = parts.union(refused)
         return replace(request, nodes=frozenset(), excluded=excluded, closed=frozenset(), gpu_type=kind)
+
+    def _is_refused(self, cell: VirtualCell, named: Set[str], excluded: Set[str]) -> bool:
+        """Return whether the hardware of a virtual node cannot be a node that a job can use. `named`: empty: any."""
+        above = self._bound_above(cell)
+        if cell.physical is not None:
+            possible: Set[str] = {_node_of(cell)}
+        elif above is not None:
+            possible = set(self._unbound_nodes(above))
+        else:
+            return bool(named) and named <= self._occupancy.clusters.cells.pinned_nodes
+        return possible <= excluded or (bool(named) and not possible & named)
 
     @cached_property
     def _parts(self) -> frozenset[str]:

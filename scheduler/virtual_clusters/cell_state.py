@@ -6,6 +6,8 @@ the last one it returns. `bad_cells.py` keeps the bindings of bad hardware up to
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.bad_cells import BadCells
 from tiresias.scheduler.virtual_clusters.cell import (
@@ -71,6 +73,12 @@ class CellState:
             bind_upward(physical, virtual)
         for state in self.chains.values():
             state.check("the pinned cells and the larger cells that they own")
+
+    @cached_property
+    def pinned_nodes(self) -> frozenset[str]:
+        """The nodes in pinned cells that VCs own."""
+        owned = [cell for cell in self.physical.pinned.values() if cell.pinned and cell.level >= cell.chain.node_level]
+        return frozenset(node for cell in owned for node in cell.nodes)
 
     def allocate(self, leaf: PhysicalCell, virtual: VirtualCell | None, priority: int) -> bool:
         """Give a GPU to a job: of a VC's cell, or opportunistically without one.

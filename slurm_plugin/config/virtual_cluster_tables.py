@@ -3,6 +3,7 @@
     [[virtual_cluster]]
     name = "vision"
     cells = [{ level = "leaf", count = 1 }, { level = "node", count = 2, gpu_type = "h100" }]
+    # a cell may name its hardware: { level = "node", nodes = "gpu07" }
     accounts = ["vision"]      # and qos, partitions: a job belongs to the VC if each given list has the job's
     opportunistic = true       # its jobs may use idle GPUs beyond its cells
     policy = "las"             # the order of its jobs; default: policy.name
@@ -42,13 +43,10 @@ class VirtualClusterConfig(TenantMembers):
     policy: PolicyConfig
 
     def __str__(self) -> str:
-        cells = (
-            f"{each.count} {each.level}{f' of {each.gpu_type}' * bool(each.gpu_type)}" for each in self.tenant.cells
-        )
         lists = ((key, getattr(self, key)) for key in MEMBER_KEYS)
         members = "; ".join(f"{key} {' '.join(names)}" for key, names in lists if names)
         kind = "" if self.tenant.opportunistic else ", not opportunistic"
-        return f"{self.tenant.name} ({' + '.join(cells)}; {members}; {self.policy.name}{kind})"
+        return f"{self.tenant.name} ({' + '.join(map(str, self.tenant.cells))}; {members}; {self.policy.name}{kind})"
 
 
 def virtual_clusters(raw: RawValue | None, policy: PolicyConfig) -> tuple[VirtualClusterConfig, ...]:

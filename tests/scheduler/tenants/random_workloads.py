@@ -41,11 +41,13 @@ class RandomWorkload:
         owned: Their GPUs.
         jobs: The jobs.
         down: Failures of nodes, as of `ClusterReplay`.
+        owner_of: The virtual cluster of each node in a pinned cell, where `pinned`.
     """
 
     seed: int
     faults: bool = True
     whole_nodes: bool = False
+    pinned: bool = False
     leaves: list[int] = field(default_factory=list)
     down: list[tuple[float, float, int]] = field(default_factory=list)
 
@@ -57,6 +59,9 @@ class RandomWorkload:
         self.declared = self._declared(racks)
         self.owned = {tenant.name: self._owned(tenant) for tenant in self.declared}
         self.jobs = [self._job(at) for at in range(rng.randint(3, 18))]
+        self.owner_of = dict[str, str]()
+        if self.pinned:
+            self.declared = self._pinned()
         if self.faults:
             self.down = [self._failure() for _ in range(rng.randint(1, 3))]
 
@@ -72,6 +77,21 @@ class RandomWorkload:
             if cells:
                 found.append(DeclaredTenant(name, tuple(cells), rng.random() < 0.8))
         return tuple(found)
+
+    def _pinned(self) -> tuple[DeclaredTenant, ...]:
+        """Return the virtual clusters with about half of their cells pinned: each one to a place of its own, so that all fit."""
+        free = [f"n{at}" for at in range(len(self.leaves))]
+        places = [
+            (tenant, cells, at) for tenant in self.declared for cells in tenant.cells for at in range(cells.count)
+        ]
+        found: dict[str, list[DeclaredCells]] = {tenant.name: [] for tenant in self.declared}
+        for tenant, cells, _ in sorted(places, key=lambda place: place[1].level):  # leaves before nodes
+            size = self.size if cells.level == "leaf" else 1
+            nodes, free = tuple(free[:size]), free[size:]
+            is_pinned = self.rng.random() < 0.5
+            found[tenant.name].append(replace(cells, count=1, nodes=nodes if is_pinned else ()))
+            self.owner_of |= dict.fromkeys(nodes, tenant.name) if is_pinned else {}
+        return tuple(replace(tenant, cells=tuple(found[tenant.name])) for tenant in self.declared)
 
     def _owned(self, tenant: DeclaredTenant) -> int:
         return sum(cells.count * (self.size if cells.level == "leaf" else 1) for cells in tenant.cells) * self.gpus
@@ -130,12 +150,14 @@ class Checks:
         self._check_restart(snapshot, plan, fresh, healthy)
 
     def _check_gpus(self, snapshot: Snapshot, plan: Plan) -> None:
-        """No GPU is used twice, and no virtual cluster holds more than it owns."""
+        """No GPU is used twice, no virtual cluster holds more than it owns, and none holds pinned cells of another one."""
         free = dict(zip(snapshot.nodes.name, snapshot.nodes.free["gpus"].tolist(), strict=True))
         held, cluster = Counter[str](), dict(zip(snapshot.jobs.id, snapshot.jobs.virtual_cluster or (), strict=True))
         for start in plan.starts:
             for node, gpus in start.nodes:
                 free[node] -= gpus
+                owner = self._work.owner_of.get(node, cluster[start.job])
+                assert not start.owned_cells or owner == cluster[start.job], (self._work.seed, start)
                 held[cluster[start.job]] += gpus if start.owned_cells else 0
         assert min(free.values()) >= 0, self._work.seed
         keeps = keeps_cells(snapshot, plan)
@@ -218,6 +240,8 @@ def main() -> None:
     while total["decisions"] < options.decisions:
         total += replay(RandomWorkload(seed, faults=seed % 3 != 0), POLICIES[seed % len(POLICIES)])
         not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True))
+        total += replay(RandomWorkload(seed, faults=seed % 3 != 0, pinned=True), POLICIES[seed % len(POLICIES)])
+        not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True, pinned=True))
         seed += 1
     print(f"seeds {options.seed} to {seed - 1}: no property broken. {dict(total.most_common())}")
 

@@ -43,10 +43,17 @@ def test_failures_and_restarts(seed: int, policy: str) -> None:
     replay(RandomWorkload(seed), policy)
 
 
+@settings(max_examples=examples(30), deadline=None)
+@given(seed=seeds, policy=st.sampled_from(POLICIES), faults=st.booleans())
+def test_pinned_cells(seed: int, policy: str, faults: bool) -> None:
+    """About half of the cells are pinned: the same properties, and no job holds a cell that is pinned for another cluster."""
+    replay(RandomWorkload(seed, faults=faults, pinned=True), policy)
+
+
 @many
-@given(seed=seeds)
-def test_no_job_starts_or_ends_later_than_in_its_private_cluster(seed: int) -> None:
-    not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True))
+@given(seed=seeds, pinned=st.booleans())
+def test_no_job_starts_or_ends_later_than_in_its_private_cluster(seed: int, pinned: bool) -> None:
+    not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True, pinned=pinned))
 
 
 def test_a_restart_with_bad_nodes_costs_no_running_job_its_cells(snapshot_of: Any) -> None:
