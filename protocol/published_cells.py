@@ -57,6 +57,7 @@ class PublishedCell(TypedDict, total=False):
         str, "hardware: the address of the VC's cell to which it is bound; of a VC: the name of its hardware"
     ]
     nodes: Annotated[list[str], "its first and its last node; missing of a VC's cell that is not bound"]
+    pinned: Annotated[str, "of a pinned cell: its hardware, such as gpu07, gpu[05-08] or gpu07 GPUs 4-7"]
     jobs: Annotated[list[tuple[str, int]], "[job, GPUs] that use it, where it has no parts"]
     parts: Annotated[list[PublishedCell], "the cells below it, where they differ or jobs use them"]
 

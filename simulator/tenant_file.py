@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ class TenantFile:
     declared: tuple[DeclaredTenant, ...]
     policies: Mapping[str, str]
     members: Mapping[str, TenantMembers]
+
+    def unpinned(self) -> TenantFile:
+        """Return the VCs with cells of the same levels on any hardware."""
+        return replace(self, declared=tuple(tenant.unpinned() for tenant in self.declared))
 
     def shared_by(self, rule: str) -> SimulatedTenants:
         """Return the tenants under one of TENANT_RULES."""

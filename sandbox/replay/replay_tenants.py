@@ -52,12 +52,12 @@ class ReplayTenants:
 
     @classmethod
     def read(cls, file: Path, cluster: ClusterSize) -> ReplayTenants:
-        """Return the tenants of a file.
+        """Return the tenants of a file. Pinned cells name nodes of another cluster, and are ordinary ones here.
 
         Raises:
             UsageError: The file cannot be read, or as `of`.
         """
-        declared = read_tenants(file)
+        declared = [tenant.unpinned() for tenant in read_tenants(file)]
         try:
             return cls.of(declared, cluster)
         except UsageError as error:

@@ -164,18 +164,13 @@ class _LevelCounts:
 
 
 def _of_cluster(name: str, tree: VirtualTree, beyond: int, cells: tuple[ShownCell, ...]) -> VirtualClusterReport:
-    counts, topmost = _LevelCounts(), _topmost(tree)
+    counts, topmost = _LevelCounts(), tree.topmost
     free = sum(map(counts.add, topmost))
     gpus = sum(cell.chain.at(cell.level).leaves for cell in topmost)
     used = sum(_gpus_in_use(cell) for cell in topmost)
     return VirtualClusterReport(
         name, gpus, used, free, beyond, counts.nodes, counts.fragmented, counts.report(tree.owned), cells
     )
-
-
-def _topmost(tree: VirtualTree) -> list[VirtualCell]:
-    found = [cell for levels in tree.preassigned.values() for level in levels for cell in level]
-    return found + list(tree.pinned.values())
 
 
 def _gpus_in_use(cell: VirtualCell) -> int:

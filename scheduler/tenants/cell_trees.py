@@ -50,6 +50,7 @@ class ShownCell:
         cluster: The VC that owns it now; "": none.
         bound: Hardware: the address of the virtual cell to which it is bound. Of a VC: the name of its hardware. "": not bound.
         nodes: The names of its first and its last node; () of an unbound cell of a VC.
+        pinned: Of a pinned cell: its hardware, as in `DeclaredCells.hardware`.
         jobs: The jobs that use it with their GPUs, where it has no children.
         children: Its parts, where they differ or jobs use them.
     """
@@ -64,6 +65,7 @@ class ShownCell:
     cluster: str = ""
     bound: str = ""
     nodes: tuple[str, ...] = ()
+    pinned: str = ""
     jobs: tuple[tuple[str, int], ...] = ()
     children: tuple[ShownCell, ...] = ()
 
@@ -122,6 +124,7 @@ class _Place(NamedTuple):
     cluster: str
     bound: str
     nodes: tuple[str, ...]
+    pinned: str
 
 
 Use = tuple[int, int, int]  # GPUs of guaranteed, of opportunistic and of unmanaged jobs
@@ -129,16 +132,15 @@ Shares = tuple[tuple[str, int], ...]  # jobs with their GPUs
 
 
 def _cell(place: _Place, state: ShownState, use: Use, jobs: Shares, children: tuple[ShownCell, ...] = ()) -> ShownCell:
-    kind, name, gpus, cluster, bound, nodes = place
-    return ShownCell(kind, name, state, gpus, *use, cluster, bound, nodes, jobs, children)
+    kind, name, gpus, *more = place
+    return ShownCell(kind, name, state, gpus, *use, *more, jobs, children)
 
 
 def _place(cell: PhysicalCell, owner: str) -> _Place:
     level = cell.chain.at(cell.level)
     bound = cell.virtual.address if cell.virtual is not None else ""
-    return _Place(
-        level.cell_type, cell.address.rpartition("/")[2], level.leaves, owner, bound, (cell.nodes[0], cell.nodes[-1])
-    )
+    name, nodes = cell.address.rpartition("/")[2], (cell.nodes[0], cell.nodes[-1])
+    return _Place(level.cell_type, name, level.leaves, owner, bound, nodes, cell.pinned)
 
 
 def _use(cell: PhysicalCell) -> tuple[Use, Shares]:
@@ -188,11 +190,12 @@ def _virtual_place(cell: VirtualCell) -> _Place:
     hardware, level = cell.physical, cell.chain.at(cell.level)
     bound = hardware.address if hardware is not None else ""
     nodes = (hardware.nodes[0], hardware.nodes[-1]) if hardware is not None else ()
-    return _Place(level.cell_type, cell.address, level.leaves, cell.cluster, bound, nodes)
+    pinned = hardware.pinned if hardware is not None else ""
+    return _Place(level.cell_type, cell.address, level.leaves, cell.cluster, bound, nodes, pinned)
 
 
 def _joined(place: _Place, children: tuple[ShownCell, ...], is_in_node: bool) -> ShownCell:
-    """Return a cell with the sums of its parts; parts that are alike are left out where jobs use none of them.
+    """Return a cell with the sums of its parts; parts that are alike are left out where jobs use none of them and none is pinned.
 
     Args:
         place: What the cell is.
@@ -202,9 +205,8 @@ def _joined(place: _Place, children: tuple[ShownCell, ...], is_in_node: bool) ->
     states = {child.state for child in children}
     jobs = {tuple(name for name, _ in child.jobs) for child in children}
     alike = len(states) == 1 and len({child.cluster for child in children}) == 1
-    alike = (
-        alike and not any(child.children for child in children) and (jobs == {()} or (is_in_node and len(jobs) == 1))
-    )
+    alike = alike and not any(child.children or child.pinned for child in children)
+    alike = alike and (jobs == {()} or (is_in_node and len(jobs) == 1))
     use = (
         sum(child.guaranteed for child in children),
         sum(child.opportunistic for child in children),

@@ -37,6 +37,12 @@ class VirtualTree:
     pinned_views: dict[str, NodeView] = field(default_factory=dict)
     owned: dict[str, list[int]] = field(default_factory=dict)
 
+    @property
+    def topmost(self) -> list[VirtualCell]:
+        """All topmost cells, the pinned ones last."""
+        found = [cell for levels in self.preassigned.values() for level in levels for cell in level]
+        return [*found, *self.pinned.values()]
+
 
 def virtual_trees(
     spec: CellSpecification, chains: Mapping[str, CellChain], pinned: Mapping[str, PhysicalCell]

@@ -89,14 +89,16 @@ def shared(args: argparse.Namespace, setup: Setup) -> tuple[Setup, SharedCluster
             raise UsageError(f"{option}: no virtual clusters are declared; give --virtual-clusters FILE")
         return setup, None
     cluster = replace(setup.cluster, nodes_per_leaf=args.nodes_per_leaf)
-    tenants = _checked(file, cluster)
+    tenants = _checked(file, cluster, any_hardware=True)
     rules = tuple(tenants.shared_by(rule) for rule in args.admission or ("virtual_clusters",))
     trace = startable(tenants.assigned(setup.trace), cluster, rules)
     return replace(setup, trace=trace, cluster=cluster), SharedCluster(file.name, rules)
 
 
-def _checked(file: Path, cluster: ClusterSize) -> TenantFile:
+def _checked(file: Path, cluster: ClusterSize, *, any_hardware: bool = False) -> TenantFile:
+    """Return the tenants of a file. `any_hardware`: pinned cells name nodes of another cluster, and are ordinary ones here."""
     found = read_tenant_file(file)
+    found = found.unpinned() if any_hardware else found
     try:
         found.shared_by("virtual_clusters").check(Occupancy(cluster).nodes())
     except UsageError as error:

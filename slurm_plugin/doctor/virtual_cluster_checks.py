@@ -49,6 +49,7 @@ def cells(clusters: Sequence[MappedCluster], nodes: Nodes) -> tuple[CellState | 
     for node in bad:
         state.bad.node_bad(node)
     short = [text for chain in state.chains.values() for text in _too_few(state, chain)]
+    short += _bad_pinned(state)
     if not short:
         return state, [fine("virtual clusters", f"the cells of {len(clusters)} fit into the nodes")]
     remedy = f"repair {_named(bad)}; until then some jobs within their cells wait"
@@ -69,6 +70,16 @@ def _too_few(state: CellState, chain: ChainState) -> Iterator[str]:
         if asked > there:
             kind = chain.chain.at(level).cell_type
             yield f"virtual clusters own {asked} cells of type {kind}, parts of larger ones included; {there} are healthy now"
+
+
+def _bad_pinned(state: CellState) -> Iterator[str]:
+    """Yield each pinned cell of which hardware is bad: no other replaces it."""
+    for name, tree in state.clusters.items():
+        for hardware, cell in tree.pinned.items():
+            bad = [node for node in cell.physical.nodes if node in state.bad.nodes] if cell.physical else []
+            if bad:
+                verb = "is" if len(bad) == 1 else "are"
+                yield f"{_named(bad)} {verb} down, drained or reserved, in the cell of {name} that is pinned to {hardware}"
 
 
 def reach(clusters: Sequence[MappedCluster], rules: SlurmRules, managed: Collection[str]) -> Iterator[Finding]:
@@ -143,7 +154,14 @@ def nodes_of_partitions(
     """Check that the cells of a VC of some partitions can only be bound to nodes of these."""
     there = [node for node in nodes if node.gpus and set(node.partitions) & set(managed)]
     for cluster in clusters:
-        out = [node.name for node in there if cluster.partitions and not set(node.partitions) & set(cluster.partitions)]
+        possible = _possible(cluster.tenant)
+        out = [
+            node.name
+            for node in there
+            if cluster.partitions
+            and not set(node.partitions) & set(cluster.partitions)
+            and (possible is None or node.name in possible)
+        ]
         if out:
             text = (
                 f"its jobs are those of partition {_named(sorted(cluster.partitions))}, and its cells may be bound to "
@@ -151,6 +169,13 @@ def nodes_of_partitions(
             )
             remedy = "leave out `partitions`, or name a GPU type or a cell type that only these nodes have"
             yield Finding(Level.RISK, f"virtual cluster {cluster.tenant.name}", text, remedy)
+
+
+def _possible(tenant: DeclaredTenant) -> Collection[str] | None:
+    """Return the nodes to which the cells of a VC can be bound; None: any, as not all are pinned."""
+    if not all(cell.nodes for cell in tenant.cells):
+        return None
+    return {node for cell in tenant.cells for node in cell.nodes}
 
 
 def _named(names: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ def owned_gpus(state: CellState) -> dict[str, OwnedGpus]:
         typed = {f"{GPU}:{kind}": float(gpus) for kind, gpus in zip(share.types, share.gpus, strict=True) if kind}
         tree = state.clusters[name]
         largest = max(
-            (cell for levels in tree.preassigned.values() for cells in levels for cell in cells),
+            tree.topmost,
             key=lambda cell: cell.chain.at(cell.level).leaves,
         )
         level = largest.chain.at(largest.level)

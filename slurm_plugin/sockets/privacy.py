@@ -75,7 +75,7 @@ OPEN = Privacy()  # hides nothing
 
 def _cell(cell: Mapping[str, Any], shown: Collection[str] | None, with_hardware: bool) -> dict[str, Any]:
     """Return a cell with some of its jobs; None: all. `with_hardware`: whether the nodes to which it is bound are shown."""
-    found = {key: value for key, value in cell.items() if with_hardware or key not in ("bound", "nodes")}
+    found = {key: value for key, value in cell.items() if with_hardware or key not in ("bound", "nodes", "pinned")}
     if shown is not None and "jobs" in found:
         found["jobs"] = [job for job in found["jobs"] if job[0] in shown]
     if "parts" in found:

@@ -135,6 +135,7 @@ def _cell(cell: ShownCell) -> dict[str, Any]:
         "cluster": cell.cluster,
         "bound": cell.bound,
         "nodes": list(cell.nodes),
+        "pinned": cell.pinned,
         "jobs": [list(job) for job in cell.jobs],
         "parts": [_cell(part) for part in cell.children],
     }

@@ -70,7 +70,7 @@ class CellTree:
         whole = depth > 1 or not cell.get("parts")
         return {
             "cell": (indent + self._label(group), "" if indent else "bold"),
-            self._place: (_span(cell.get("nodes", ())) if self.is_virtual else _owner(cell), ""),
+            self._place: (_hardware(cell) if self.is_virtual else _owner(cell), ""),
             "state": (_state(cell), STATE_STYLES.get(cell["state"], "")),
             "in use": (f"{used}/{total}", "" if used else FAINT),
             "jobs": self._jobs(group) if whole else (_parts_in_words(cell), FAINT),
@@ -101,7 +101,13 @@ def _kind(cell: PublishedCell) -> tuple[str, ...]:
 
 def _owner(cell: PublishedCell) -> str:
     """Return the virtual cell to which hardware is bound, else the virtual cluster that owns the cell above."""
-    return cell.get("bound") or cell.get("cluster", "")
+    owner = cell.get("bound") or cell.get("cluster", "")
+    return f"{owner}, pinned" if cell.get("pinned") else owner
+
+
+def _hardware(cell: PublishedCell) -> str:
+    """Return the hardware of a cell of a virtual cluster: that to which it is pinned, else the nodes to which it is bound."""
+    return f"pinned: {cell['pinned']}" if cell.get("pinned") else _span(cell.get("nodes", ()))
 
 
 def _span(nodes: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_report import CellReport, VirtualClusterReport, cell_report
 from tiresias.scheduler.tenants.cell_trees import ShownCell, ShownState
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest
@@ -104,6 +105,24 @@ def test_equal_parts_without_jobs_are_left_out(snapshot_of: Any) -> None:
     report = reported(running(snapshot_of, []))
     assert [(cell.state, cell.children) for cell in report.hardware] == [(ShownState.FREE, ())] * 3
     assert all(not cell.children for each in report.clusters for cell in each.cells)
+
+
+def test_pinned_cells_are_shown_with_their_hardware(snapshot_of: Any) -> None:
+    """`one` owns n2 and n3 of one rack, in which they have a line each; `two` owns the rack of n0 and n1."""
+    one = DeclaredTenant("one", tuple(DeclaredCells("node", nodes=(name,)) for name in ("n2", "n3")))
+    two = DeclaredTenant("two", (DeclaredCells("leaf", nodes=("n0", "n1")),))
+    rule = VirtualClusterRule((one, two))
+    rule.decide(running(snapshot_of, []), tenants_of())
+    report = rule.report()
+    assert report is not None
+    cells = {each.name: [(cell.pinned, cell.state.value) for cell in each.cells] for each in report.clusters}
+    assert cells == {"one": [("n2", "free"), ("n3", "free")], "two": [("n[0-1]", "free")]}
+    first, second, third = report.hardware
+    assert (first.pinned, first.cluster, first.children) == ("n[0-1]", "two", ())
+    assert [(cell.pinned, cell.bound, cell.state.value) for cell in second.children] == [
+        ("n2", "one/0", "owned"), ("n3", "one/1", "owned"),
+    ]  # fmt: skip
+    assert (third.pinned, third.state.value) == ("", "free")
 
 
 def test_a_doomed_cell_is_shown_in_both_trees(snapshot_of: Any) -> None:

@@ -307,6 +307,31 @@ def test_virtual_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (report["nodes_per_leaf"], report["by_node"]) == (1, True)
 
 
+def test_cells_that_name_simulated_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Job x of `a` gets node00001, on which job y runs opportunistically; a node of another name does not exist."""
+    trace, file, placed = tmp_path / "trace.csv", tmp_path / "vcs.toml", tmp_path / "out.json"
+    trace.write_text("job_id,submit_time,num_gpus,duration,vc\nx,10,4,20,a\ny,0,8,100,\n")
+    options = [
+        "--policy",
+        "fifo",
+        "--nodes",
+        "2",
+        "--gpus-per-node",
+        "4",
+        "--by-virtual-cluster",
+        "--json",
+        str(placed),
+    ]
+    for node, code in (("node00001", 0), ("gpu07", 2)):
+        file.write_text(VIRTUAL_CLUSTERS.replace("count = 1", f'nodes = "{node}"'))
+        tenants = ["--admission", "virtual_clusters", "--virtual-clusters", str(file)]
+        assert main(["simulate", str(trace), *options, *tenants]) == code
+    assert json.loads(placed.read_text())["virtual_clusters"]["fifo"]["a"]["mean_queueing"] == 0
+    assert capsys.readouterr().err == (
+        f"tiresias: {file}: virtual cluster a: nodes = gpu07: there is no node gpu07 with GPUs\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "content", "message"),
     [

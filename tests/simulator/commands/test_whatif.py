@@ -76,6 +76,18 @@ def test_waits_of_each_virtual_cluster_now_and_then(files: Path, capsys: pytest.
     assert all(f"<dt>{term}</dt>" in report for term in ("fifo", "VCs", "quotas")), "each term is explained"
 
 
+def test_a_cell_that_names_real_nodes_is_one_of_its_level(files: Path) -> None:
+    """Simulated nodes have other names, so that the results are those of a cell on any hardware."""
+    out, vcs = files / "out.json", files / "vcs.toml"
+    options = ["--policy", "fifo", "--virtual-clusters", str(vcs), "--json", str(out)]
+    assert whatif(files, *CLUSTER, *options) == 0
+    anywhere = json.loads(out.read_text())["virtual_clusters"]
+    vcs.write_text(VCS.replace("count = 1", 'nodes = "gpu07"', 1))
+    assert vcs.read_text() != VCS
+    assert whatif(files, *CLUSTER, *options) == 0
+    assert json.loads(out.read_text())["virtual_clusters"] == anywhere
+
+
 def test_a_job_too_large_for_its_private_cluster_is_dropped_there_alone(files: Path) -> None:
     """Job 1 of speech may use idle GPUs beyond its cells, but not in private clusters."""
     out, vcs = files / "out.json", ["--virtual-clusters", str(files / "vcs.toml"), "--policy", "fifo"]

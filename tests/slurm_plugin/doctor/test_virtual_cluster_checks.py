@@ -90,6 +90,40 @@ def test_cells_that_do_not_fit_the_healthy_nodes_are_a_risk() -> None:
     assert "own 1 cells of type leaf" in words(cluster(leaves=1, nodes=0), nodes=down)[0]
 
 
+def pinned(*nodes: str, **lists: tuple[str, ...]) -> Cluster:
+    return Cluster(DeclaredTenant("prod-a", tuple(DeclaredCells("node", nodes=(name,)) for name in nodes)), **lists)
+
+
+def test_pinned_hardware_that_is_down_is_named() -> None:
+    down = [replace(node, state="DOWN") if node.name == "gpu01" else node for node in SIX]
+    assert words(pinned("gpu01", "gpu02"), nodes=down) == [
+        "virtual clusters: gpu01 is down, drained or reserved, in the cell of prod-a that is pinned to gpu01"
+    ]
+    assert words(pinned("gpu03"), nodes=down) == []
+
+
+def test_pinned_hardware_that_does_not_exist_blocks() -> None:
+    (one,) = found([pinned("gpu09")])
+    assert (one.level, one.words) == (
+        Level.BLOCKS,
+        "virtual cluster prod-a: nodes = gpu09: there is no node gpu09 with GPUs",
+    )
+
+
+def test_cells_that_are_all_pinned_to_nodes_of_the_partitions_are_fine() -> None:
+    two = [replace(node, partitions=("gpu", "own") if node.name < "gpu04" else ("gpu",)) for node in SIX]
+    config = replace(CONFIG, partitions=("gpu", "own"))
+    rules = replace(RULES, partitions={name: Partition(name) for name in ("gpu", "own")})
+    for name, text in (("gpu03", ""), ("gpu04", "its cells may be bound to gpu04, where these cannot run")):
+        every = findings([pinned(name, partitions=("own",))], two, (), rules, config)
+        assert [one.words.partition(", and ")[2] for one in every if one.level is not Level.FINE] == [text] * bool(text)
+
+
+def test_a_limit_below_pinned_cells() -> None:
+    (one,) = words(pinned("gpu01", "gpu02", accounts=("a",)), rules=with_account("a", grp_tres={"gres/gpu": 8.0}))
+    assert "is below the 16 GPUs of its cells" in one
+
+
 def test_names_that_slurm_does_not_have_are_named() -> None:
     assert words(cluster(accounts=("a", "x"))) == ["virtual cluster prod-a: account x does not exist"]
     assert words(cluster(qos=("high",))) == ["virtual cluster prod-a: QOS high does not exist"]

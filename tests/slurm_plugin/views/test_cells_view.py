@@ -79,6 +79,16 @@ def test_equal_cells_have_one_line() -> None:
     assert "0/448" in lines[0]
 
 
+def test_a_pinned_cell_is_shown_with_its_hardware(cells: dict[str, Any]) -> None:
+    pinned = {"type": "node", "name": "speech/2", "state": "free", "gpus": 8, "bound": "1/gpu07", "pinned": "gpu07"}
+    place = {"type": "node", "name": "gpu07", "state": "owned", "gpus": 8, "bound": "speech/2", "pinned": "gpu07"}
+    clusters = [each | {"cells": [pinned] if each["name"] == "speech" else []} for each in cells["virtual_clusters"]]
+    lines = drawn(cells | {"virtual_clusters": clusters, "hardware": [place]}, 110, 60)
+    [virtual, hardware] = [line.split() for line in lines if line.startswith("node ")]
+    assert virtual[:5] == ["node", "speech/2", "pinned:", "gpu07", "free"]
+    assert hardware[:5] == ["node", "gpu07", "speech/2,", "pinned", "owned"]
+
+
 def test_a_low_page_counts_the_parts_of_cells(cells: dict[str, Any]) -> None:
     text = "\n".join(drawn(cells, 150, 29))
     assert "3 nodes used, 1 node free" in text
