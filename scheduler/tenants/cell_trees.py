@@ -132,8 +132,8 @@ Shares = tuple[tuple[str, int], ...]  # jobs with their GPUs
 
 
 def _cell(place: _Place, state: ShownState, use: Use, jobs: Shares, children: tuple[ShownCell, ...] = ()) -> ShownCell:
-    kind, name, gpus, *more = place
-    return ShownCell(kind, name, state, gpus, *use, *more, jobs, children)
+    kind, name, gpus, cluster, bound, nodes, pinned = place
+    return ShownCell(kind, name, state, gpus, *use, cluster, bound, nodes, pinned, jobs, children)
 
 
 def _place(cell: PhysicalCell, owner: str) -> _Place:

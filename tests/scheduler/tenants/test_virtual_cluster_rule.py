@@ -117,6 +117,20 @@ def test_a_decision_follows_from_the_snapshot(snapshot_of: Any, kind: Rule, draw
         assert (plan.actions, plan.reserved) == (first.actions, first.reserved)
 
 
+@pytest.mark.parametrize("kind", OPPORTUNISTIC_RULES)
+@given(drawn=drawn_jobs, data=st.data())
+def test_each_job_has_a_reason_for_its_rank(
+    snapshot_of: Any, kind: Rule, drawn: list[Drawn], data: st.DataObject
+) -> None:
+    """Also one of no virtual cluster that may not run opportunistically, and so can never start."""
+    shown = cluster_of(snapshot_of, drawn)
+    flags = data.draw(st.lists(st.booleans(), min_size=len(drawn), max_size=len(drawn)))
+    shown = replace(shown, jobs=replace(shown.jobs, opportunistic=np.array(flags)))
+    plan, _ = kind(DECLARED).decide(shown, tenants_of())
+    assert plan.standing is not None
+    assert all(plan.standing.of(row) for row in range(len(drawn)))
+
+
 def test_idle_cells_are_used_and_given_back(snapshot_of: Any) -> None:
     """`one` owns a node and uses all six; `two` gets its three nodes at once, and no more than these are taken."""
     jobs = [ReplayedJob(str(at), "one", 4, 0.0, 100.0) for at in range(6)]
