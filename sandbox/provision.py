@@ -40,7 +40,9 @@ def _configuration(spec: ClusterSpec, etc: Path) -> None:
     wired = hooks and job_submit.exists()
     (etc / "slurm.conf").write_text(slurm_conf.slurm_conf(spec, job_submit=wired, hooks=hooks))
     (etc / "gres.conf").write_text(slurm_conf.gres_conf(spec))
-    if spec.topology != "flat":
+    if spec.topology == "yaml":
+        (etc / "topology.yaml").write_text(slurm_conf.topology_yaml(spec))
+    elif spec.topology != "flat":
         (etc / "topology.conf").write_text(slurm_conf.topology_conf(spec))
     (etc / "cgroup.conf").write_text(slurm_conf.cgroup_conf(spec.suite))
     (etc / "hosts").write_text(slurm_conf.hosts(spec))

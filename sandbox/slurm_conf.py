@@ -33,8 +33,9 @@ class ClusterSpec:
     memory_mb: int = 64000
     sockets_per_node: int = 1  # with equal shares of CPUs and GPUs; more than one adds a feature such as socket:2
     nodes_per_rack: int = 5
-    # topology.conf: one switch or block for each rack; two switches for each spine
-    topology: Literal["flat", "tree", "block"] = "flat"
+    # topology.conf: one switch or block for each rack; two switches for each spine. yaml: topology.yaml, with the switches as
+    # "fabric", the default, and as "domains" the blocks and the pairs of them
+    topology: Literal["flat", "tree", "block", "yaml"] = "flat"
     scheduler: Literal["backfill", "builtin"] = "backfill"
     accounting: bool = False
     hooks: bool = True
@@ -103,7 +104,7 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
         **(_accounting() if spec.accounting else {}),
         **({"JobSubmitPlugins": "lua"} if job_submit else {}),
         **({"EpilogSlurmctld": POKE} if hooks else {}),
-        **({} if spec.topology == "flat" else {"TopologyPlugin": f"topology/{spec.topology}"}),
+        **({} if spec.topology in ("flat", "yaml") else {"TopologyPlugin": f"topology/{spec.topology}"}),
         **spec.settings,
     }
     return "\n".join([*(f"{key}={value}" for key, value in settings.items()), *_nodes(spec), *_partitions(), ""])
@@ -134,10 +135,7 @@ def _cores(spec: ClusterSpec, first: int, count: int) -> str:
 
 def topology_conf(spec: ClusterSpec) -> str:
     """Return topology.conf."""
-    racks = [
-        ",".join(spec.node_names[first : first + spec.nodes_per_rack])
-        for first in range(0, spec.nodes, spec.nodes_per_rack)
-    ]
+    racks = _racks(spec)
     if spec.topology == "block":
         blocks = [f"BlockName=block{rack} Nodes={names}\n" for rack, names in enumerate(racks, 1)]
         return "".join([*blocks, f"BlockSizes={spec.nodes_per_rack}\n"])
@@ -148,6 +146,24 @@ def topology_conf(spec: ClusterSpec) -> str:
     spines = [f"SwitchName=spine{number} Switches={','.join(pair)}\n" for number, pair in enumerate(pairs, 1)]
     core = f"SwitchName=core Switches={','.join(f'spine{number}' for number in range(1, len(pairs) + 1))}\n"
     return "".join([*leaves, *spines, core])
+
+
+def topology_yaml(spec: ClusterSpec) -> str:
+    """Return topology.yaml, which Slurm reads from 25.05 on."""
+    racks = _racks(spec)
+    switches = [f"      - {{switch: leaf{rack}, nodes: '{names}'}}\n" for rack, names in enumerate(racks, 1)]
+    blocks = [f"      - {{block: block{rack}, nodes: '{names}'}}\n" for rack, names in enumerate(racks, 1)]
+    sizes = f"[{spec.nodes_per_rack}, {2 * spec.nodes_per_rack}]"
+    tree = ["    switches:\n", f"      - {{switch: core, children: 'leaf[1-{len(racks)}]'}}\n", *switches]
+    block = [f"    block_sizes: {sizes}\n", "    blocks:\n", *blocks]
+    fabric = ["- topology: fabric\n", "  cluster_default: true\n", "  tree:\n", *tree]
+    return "".join(["---\n", *fabric, "- topology: domains\n", "  cluster_default: false\n", "  block:\n", *block])
+
+
+def _racks(spec: ClusterSpec) -> list[str]:
+    """Return the nodes of each rack."""
+    firsts = range(0, spec.nodes, spec.nodes_per_rack)
+    return [",".join(spec.node_names[first : first + spec.nodes_per_rack]) for first in firsts]
 
 
 def cgroup_conf(suite: str) -> str:

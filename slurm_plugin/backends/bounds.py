@@ -16,6 +16,7 @@ MAX_MEMORY_MIB = 10**12  # MiB of a job on one node or for one CPU, or of a node
 MAX_TIME_S = 10**10  # seconds of a time limit
 MAX_EPOCH_S = 253_370_764_800  # epoch seconds: the beginning of the year 9999
 MAX_ARRAY_TASKS = 100_000  # waiting tasks in one record of an array
+MAX_SOCKETS = 64  # sockets of a node
 MAX_GPU_INDEXES = 10_000  # GRES indexes of a job on one node
 
 

@@ -110,9 +110,9 @@ class Budgeted:
         """Return the epoch second at which slurmctld was started, 0 where unknown."""
         return self._paid("booted").booted()
 
-    def topology(self) -> str:
+    def topology(self, name: str = "") -> str:
         """Return the output of `scontrol show topology`."""
-        return self._paid("topology").topology()
+        return self._paid("topology").topology(name)
 
     def load(self, uid: int) -> SlurmLoad:
         """Return the load of slurmctld."""

@@ -91,9 +91,10 @@ class CommandsBackend:
         found = re.search(rf"^{name}\s*=\s*(\S+)", config, re.MULTILINE)
         return found[1] if found else ""
 
-    def topology(self) -> str:
-        """Return the output of `scontrol show topology`."""
-        return self._slurm.read("scontrol", "show", "topology").decode(errors="replace").strip()
+    def topology(self, name: str = "") -> str:
+        """Return the output of `scontrol show topology`, of one of topology.yaml's topologies if it is named."""
+        named = [name] if name else []
+        return self._slurm.read("scontrol", "show", "topology", *named).decode(errors="replace").strip()
 
     def load(self, uid: int) -> SlurmLoad:
         """Return the load of slurmctld."""

@@ -181,6 +181,7 @@ class SlurmNode:
     features: tuple[str, ...]
     partitions: tuple[str, ...]
     gpus_by_type: tuple[tuple[str, int], ...] = ()  # in the order of the node's GRES; () where a GPU has no type
+    gpu_sockets: int = 0  # sockets of its GPUs, as its GRES names them (Cores= in gres.conf); 0: not known
 
     @property
     def usable(self) -> bool:
@@ -239,8 +240,11 @@ class Backend(Protocol):
     def booted(self) -> float:
         """Return the epoch second at which slurmctld was started; 0 where it is unknown."""
 
-    def topology(self) -> str:
-        """Return the output of `scontrol show topology`; "" without a topology plugin."""
+    def topology(self, name: str = "") -> str:
+        """Return the output of `scontrol show topology`; "" without a topology plugin.
+
+        `name`: one of the topologies of topology.yaml, from Slurm 25.05 on; "": the default one. "" is returned of an unknown name.
+        """
 
     def load(self, uid: int) -> SlurmLoad:
         """How slurmctld fares, with the calls of this user."""

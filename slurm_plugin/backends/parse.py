@@ -16,6 +16,7 @@ from tiresias.slurm_plugin.backends.bounds import (
     MAX_ARRAY_TASKS,
     MAX_GPU_INDEXES,
     MAX_NUMBER,
+    MAX_SOCKETS,
     MAX_UINT32,
 )
 
@@ -84,6 +85,20 @@ def _indexes(extra: str) -> list[int]:
     """None where there are more than a node may have."""
     found = integers(extra.removeprefix("IDX:"), MAX_GPU_INDEXES + 1) if extra.startswith("IDX:") else []
     return found if len(found) <= MAX_GPU_INDEXES else []
+
+
+def gpu_sockets(text: str) -> int:
+    """The sockets of a node's GPUs in its GRES string: "gpu:8(S:0-1)" -> 2; 0 where it names none, or has different numbers of
+    GPUs of one type on each."""
+    counts: dict[tuple[int, ...], int] = {}
+    for match in map(_GPU.fullmatch, split_outside(text)):
+        if match is None:
+            continue
+        extra = match["extra"] or ""
+        sockets = tuple(integers(extra.removeprefix("S:"), MAX_SOCKETS)) if extra.startswith("S:") else ()
+        counts[sockets] = counts.get(sockets, 0) + _integer(match["count"] or "1")
+    uneven = len(counts) > 1 and len({(len(sockets), count) for sockets, count in counts.items()}) > 1
+    return 0 if () in counts or uneven else len({socket for sockets in counts for socket in sockets})
 
 
 def ranges(numbers: Sequence[int]) -> str:

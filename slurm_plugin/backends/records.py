@@ -287,6 +287,7 @@ def node(record: Record) -> SlurmNode:
         gpus_allocated=min(parse.gpus(_text(record, "gres_used"))[0], MAX_GPUS),
         gpu_type=kind,
         gpus_by_type=tuple((kind, min(gpus, MAX_GPUS)) for kind, gpus in parse.gpus_by_type(_text(record, "gres"))),
+        gpu_sockets=parse.gpu_sockets(_text(record, "gres")),
         cpus=cpus,
         cpus_allocated=number(record.get("alloc_cpus"), MAX_CPUS),
         memory=max(_memory(record.get("real_memory")) - _memory(record.get("specialized_memory")), 0),

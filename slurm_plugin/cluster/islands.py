@@ -1,7 +1,8 @@
 """GPU islands: on which islands of its nodes a job has its GPUs, by node features and Slurm's GRES indexes. Pure.
 
 A feature such as socket:2 or nvlink:4 is the number of equal parts into which the indexes of a node's GPUs are divided, in their
-order. GPU types divide a node, too: one with gpu:s0:2,gpu:s1:2 has an island of each.
+order. Without one, the level socket has as many parts as Slurm reports sockets of the node's GPUs. GPU types divide a node, too:
+one with gpu:s0:2,gpu:s1:2 has an island of each.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tiresias.scheduler.topology_tree import MAX_ISLANDS, Division, Topology, is
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 from tiresias.slurm_plugin.cluster.part_types import named_parts
 
+SOCKET = "socket"  # the level of which Slurm reports the parts
 _NUMBERS = frozenset(map(str, range(1, MAX_ISLANDS + 1)))
 
 
@@ -138,7 +140,8 @@ def _of_type(node: SlurmNode, gpu_type: str, gpus: int) -> tuple[int, ...]:
 
 def _division(node: SlurmNode, levels: tuple[str, ...], part_types: Sequence[str]) -> Division:
     """Return the division of a node. Where GPU types name its parts, these are the finest ones."""
-    found, parts = division(node.features, node.gpus, node.gpu_type, levels), named_parts(node, part_types)
+    parts = named_parts(node, part_types)
+    found = division(node.features, node.gpus, node.gpu_type, levels, node.gpu_sockets)
     if parts == 1 or not levels:
         return found
     coarse = tuple(count if count <= parts and parts % count == 0 else 1 for count in found)
@@ -146,12 +149,14 @@ def _division(node: SlurmNode, levels: tuple[str, ...], part_types: Sequence[str
 
 
 @lru_cache(maxsize=10_000)
-def division(features: tuple[str, ...], gpus: int, gpu_type: str, levels: tuple[str, ...]) -> Division:
+def division(
+    features: tuple[str, ...], gpus: int, gpu_type: str, levels: tuple[str, ...], sockets: int = 0
+) -> Division:
     """Return the number of islands of a node on each level; 1 on all levels where they do not fit into each other.
 
-    GPUs of several types are islands of the last level, unless a feature divides the node.
+    GPUs of several types are islands of the last level, unless a feature or the sockets of its GPUs divide the node.
     """
-    found = tuple(_islands(features, gpus, level) for level in levels)
+    found = tuple(_islands((*features, f"{SOCKET}:{sockets}"), gpus, level) for level in levels)
     types = gpu_type.count(",") + 1
     if levels and max(found) == 1 and gpus and gpus % types == 0:
         found = (*found[:-1], types)
@@ -162,6 +167,21 @@ def _islands(features: tuple[str, ...], gpus: int, level: str) -> int:
     """Return the number of islands on one level; 1 where there is no such feature, or an impossible one."""
     counts = (feature.removeprefix(f"{level}:") for feature in features if feature.startswith(f"{level}:"))
     return next((int(count) for count in counts if count in _NUMBERS and gpus > 0 and gpus % int(count) == 0), 1)
+
+
+def contradictions(node: SlurmNode, levels: tuple[str, ...]) -> Iterator[str]:
+    """Yield why a feature on the parts of a node has no effect, or differs from the sockets that its GRES names."""
+    for level in levels:
+        for feature in (one for one in node.features if one.startswith(f"{level}:")):
+            count = _islands((feature,), node.gpus, level)
+            if feature != f"{level}:{count}":
+                yield f"{feature} is ignored: no number from 1 to {MAX_ISLANDS} that divides its {node.gpus} GPUs"
+            elif level == SOCKET and node.gpu_sockets not in (0, count):
+                yield f"{feature}, and GRES has its GPUs on {node.gpu_sockets} sockets; the feature counts"
+    counts = [(level, _islands(node.features, node.gpus, level)) for level in levels]
+    if any(count > 1 for _, count in counts) and island_count(tuple(count for _, count in counts)) == 1:
+        parts = " and ".join(f"{level}:{count}" for level, count in counts if count > 1)
+        yield f"{parts} are ignored: the parts of one do not lie in those of the other"
 
 
 def on_islands(gpus: Sequence[int], divisions: Sequence[Division], held: Sequence[Held]) -> tuple[Ints, Ints]:

@@ -16,6 +16,7 @@ from tiresias.scheduler.model import Ints
 from tiresias.slurm_plugin.backends.interface import SlurmNode
 
 Level = Mapping[str, str]  # node -> its group
+_NAMES = ("SwitchName", "BlockName", "AggregatedBlock")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 
 
@@ -23,7 +24,7 @@ def from_slurm(text: str) -> tuple[Level, ...]:
     """Return the levels in the output of `scontrol show topology`: switches by their level, blocks by their size."""
     levels: dict[int, dict[str, str]] = {}
     for fields in (dict(_FIELD.findall(line)) for line in text.splitlines()):
-        name = fields.get("SwitchName") or fields.get("BlockName") or ""
+        name = next((fields[key] for key in _NAMES if fields.get(key)), "")
         height = fields.get("Level") or fields.get("BlockSize") or ""
         if name and height.isdecimal():
             level = levels.setdefault(int(height), {})

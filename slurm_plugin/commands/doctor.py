@@ -31,6 +31,7 @@ from tiresias.slurm_plugin.doctor import (
     plugin_checks,
     recorder_check,
     rights_check,
+    topology_checks,
     virtual_cluster_findings,
 )
 from tiresias.slurm_plugin.views.text import printable
@@ -66,6 +67,7 @@ def _check(config: Config) -> Iterator[Finding]:
     try:
         yield host_checks.version(backend)
         yield from part_check.findings(backend, config.placement.part_types)
+        yield from topology_checks.read(config, backend)
         yield from limit_checks.read(backend)
         yield from virtual_cluster_findings.read(config.virtual_clusters, config, backend)
     finally:

@@ -91,6 +91,12 @@ class Placement:
         "a number from 0 to 1",
         lambda value: 0 <= value <= 1,
     )
+    topology: str = option(
+        "",
+        "the topology of topology.yaml that counts, from Slurm 25.05 on; none: the one with cluster_default",
+        "a name of a topology",
+        lambda value: not value or are_names((value,)),
+    )
     levels: tuple[str, ...] = option(
         ("rack|leaf", "pod|row"),
         "how features of nodes begin that name their leaf switch or rack, then the group above it, and so on; where Slurm has a "

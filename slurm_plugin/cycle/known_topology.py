@@ -15,13 +15,13 @@ class KnownTopology:
     levels: the switches and blocks; () where Slurm has none.
     """
 
-    def __init__(self, read: Callable[[], str]) -> None:
-        """read: asks Slurm."""
-        self._read, self._read_at = read, -math.inf
+    def __init__(self, read: Callable[[str], str]) -> None:
+        """read: asks Slurm for the topology of a name; "": the default one."""
+        self._read, self._read_at, self._name = read, -math.inf, ""
         self.levels: tuple[topology.Level, ...] = ()
 
-    def refresh(self, now: float) -> None:
-        """Read it where it is due."""
-        if now - self._read_at >= TOPOLOGY_INTERVAL_S:
-            self.levels = topology.from_slurm(self._read())
-            self._read_at = now
+    def refresh(self, now: float, name: str) -> None:
+        """Read the topology of a name (placement.topology) where it is due."""
+        if now - self._read_at >= TOPOLOGY_INTERVAL_S or name != self._name:
+            self.levels = topology.from_slurm(self._read(name))
+            self._read_at, self._name = now, name

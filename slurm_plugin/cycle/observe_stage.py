@@ -27,7 +27,7 @@ class ObserveStage:
         memory, now = context.memory, context.began
         if context.is_exact:
             memory.actor.advance(now)  # before the snapshot, so that it shows what was done
-        memory.topology.refresh(now)
+        memory.topology.refresh(now, context.config.placement.topology)
         self._services.rules.refresh(now)
         self._prune(context.config.state.keep_days, now)
         memory.observer.packlimit.refit(memory.ledger, now)

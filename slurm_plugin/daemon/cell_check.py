@@ -29,8 +29,9 @@ def refuse_impossible_cells(config: Config, backend: Backend) -> None:
 def _idle_nodes(config: Config, backend: Backend) -> Nodes:
     """Return the managed nodes as if they were idle."""
     nodes = [node for node in backend.snapshot().nodes if set(node.partitions) & set(config.partitions)]
-    switches = topology.from_slurm(backend.topology()) or topology.from_features(nodes, config.placement.levels)
-    found = scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, switches))
     placement = config.placement
+    switches = topology.from_slurm(backend.topology(placement.topology))
+    near = switches or topology.from_features(nodes, placement.levels)
+    found = scheduler_nodes(nodes, np.zeros((len(nodes), 3)), topology.groups(nodes, near))
     types = placement.part_types and selected_types(placement.part_types, backend.version())
     return replace(found, topology=islands.with_parts(found.topology, nodes, placement.islands, types))

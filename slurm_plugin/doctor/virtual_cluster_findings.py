@@ -25,7 +25,8 @@ def read(clusters: Sequence[MappedCluster], config: Config, backend: Backend) ->
     if not clusters:
         return
     try:
-        nodes, switches, rules = backend.snapshot().nodes, topology.from_slurm(backend.topology()), backend.rules()
+        nodes, rules = backend.snapshot().nodes, backend.rules()
+        switches = topology.from_slurm(backend.topology(config.placement.topology))
     except SlurmUnavailable as error:
         yield Finding(Level.RISK, "virtual clusters", f"not checked: {error}", "repeat the command once Slurm answers")
         return

@@ -42,9 +42,9 @@ class FencedBackend:
         """Return when slurmctld started, in epoch seconds."""
         return self._backend.booted()
 
-    def topology(self) -> str:
+    def topology(self, name: str = "") -> str:
         """Return Slurm's topology as text."""
-        return self._backend.topology()
+        return self._backend.topology(name)
 
     def load(self, uid: int) -> SlurmLoad:
         """Return the load of slurmctld."""

@@ -52,7 +52,7 @@ class SlurmModel(ModelCluster):
     def booted(self) -> float:
         return self.boot
 
-    def topology(self) -> str:
+    def topology(self, name: str = "") -> str:
         return ""
 
     def load(self, uid: int) -> SlurmLoad:

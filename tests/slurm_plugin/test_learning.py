@@ -35,7 +35,7 @@ class ReadOnlyBackend:
     def version(self) -> str:
         return "26.05.0"
 
-    def topology(self) -> str:
+    def topology(self, name: str = "") -> str:
         return ""
 
     def load(self, uid: int) -> SlurmLoad:

@@ -52,6 +52,25 @@ def test_gpus_of_a_node_by_type(text: str, types: tuple[tuple[str, int], ...]) -
     assert parse.gpus_by_type(text) == types
 
 
+@pytest.mark.parametrize(
+    ("text", "sockets"),
+    [
+        ("gpu:4(S:0-1)", 2),
+        ("gpu:s0:2(S:0),gpu:s1:2(S:1),nvme:1", 2),
+        ("gpu:a:4(S:0,2)", 2),
+        ("gpu:4(S:0)", 1),
+        ("gpu:s0:3(S:0),gpu:s1:1(S:1)", 0),  # no equal parts
+        ("gpu:s0:2(S:0),gpu:s1:2", 0),
+        ("gpu:4", 0),
+        ("gpu:2(IDX:0-1)", 0),
+        ("nvme:1(S:0-1)", 0),
+        ("", 0),
+    ],
+)
+def test_sockets_of_the_gpus_of_a_node(text: str, sockets: int) -> None:
+    assert parse.gpu_sockets(text) == sockets
+
+
 def test_gpus_beside_other_resources() -> None:
     assert parse.gpus_beside("cpu=2,gres/gpu:s0:1") == ([(1, "s0")], "cpu=2")
     assert parse.gpus_beside("gres/gpu:s0:1,gres/gpu:s1:2") == ([(1, "s0"), (2, "s1")], "")

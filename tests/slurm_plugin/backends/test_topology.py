@@ -28,6 +28,18 @@ def test_groups_of_nodes(cluster_of: ClusterOf, suite: str, kind: str, backend: 
     slurm.close()
 
 
+def test_several_topologies_and_the_sockets_of_gpus(cluster_of: ClusterOf) -> None:
+    """topology.yaml has switches, the default, and blocks, of which Slurm aggregates two each; gres.conf names the sockets."""
+    cluster = cluster_of("forky", nodes=8, nodes_per_rack=2, topology="yaml", sockets_per_node=2)
+    slurm = connect(cluster, "commands", cluster.spec.daemon_user)
+    nodes = sorted(slurm.snapshot().nodes, key=lambda node: node.name)
+    assert {node.gpu_sockets for node in nodes} == {2}
+    racks, pairs = [0, 0, 1, 1, 2, 2, 3, 3], [0, 0, 0, 0, 1, 1, 1, 1]
+    for name, levels in (("", [racks]), ("fabric", [racks]), ("domains", [racks, pairs]), ("other", [[0] * 8])):
+        assert [level.tolist() for level in groups(nodes, from_slurm(slurm.topology(name)))] == levels, name
+    slurm.close()
+
+
 def test_a_slurm_without_any(cluster_of: ClusterOf) -> None:
     cluster = cluster_of("forky")
     slurm = connect(cluster, "commands", cluster.spec.daemon_user)

@@ -51,6 +51,21 @@ def test_types_are_islands(features: tuple[str, ...], gpus: int, kind: str, expe
     assert division(features, gpus, kind, ()) == ()
 
 
+@pytest.mark.parametrize(
+    ("features", "sockets", "expected"),
+    [
+        ((), 2, (1, 2)),
+        ((), 0, (1, 1)),
+        ((), 3, (1, 1)),  # it does not divide the GPUs
+        (("socket:4",), 2, (1, 4)),  # the feature holds
+        (("nvlink:4",), 2, (4, 2)),
+    ],
+)
+def test_slurm_reports_the_sockets_of_gpus(features: tuple[str, ...], sockets: int, expected: tuple[int, ...]) -> None:
+    assert division(features, 8, "", LEVELS, sockets) == expected
+    assert division(features, 8, "", ("nvlink",), sockets) == expected[:1]
+
+
 @given(st.lists(st.text(), max_size=4), st.integers(0, 100), st.text())
 def test_whatever_the_features(features: list[str], gpus: int, kind: str) -> None:
     assert all(part >= 1 for part in division(tuple(features), gpus, kind, LEVELS))

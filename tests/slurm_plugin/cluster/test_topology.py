@@ -51,6 +51,12 @@ def test_blocks_and_blocks_of_blocks() -> None:
     assert indexes(from_slurm(BLOCKS)) == [[1, 1, 2, 2, 0], [1, 1, 1, 1, 0]]
 
 
+def test_blocks_that_slurm_aggregates() -> None:
+    """As 26.05 prints a block topology of topology.yaml with two block sizes."""
+    text = BLOCKS.replace("BlockName=b12 BlockIndex=3", "AggregatedBlock=b[1-2] BlockIndex=2")
+    assert indexes(from_slurm(text)) == indexes(from_slurm(BLOCKS))
+
+
 @pytest.mark.parametrize(
     "text", ["", "No topology information available", "SwitchName=x Level=high Nodes=gpu01", "Level=0"]
 )

@@ -53,7 +53,7 @@ class Sight:
     def version(self) -> str:
         return "26.05.0"
 
-    def topology(self) -> str:
+    def topology(self, name: str = "") -> str:
         return ""
 
     def load(self, uid: int) -> SlurmLoad:

@@ -57,7 +57,7 @@ class InMemoryBackend:
     def booted(self) -> float:
         return self.boot
 
-    def topology(self) -> str:
+    def topology(self, name: str = "") -> str:
         return ""
 
     def rules(self) -> SlurmRules:
