@@ -3,13 +3,13 @@
 The time counts from the first decision that gives the job cells, or that finds enough free GPUs in its VC and no hardware for it,
 until the job runs; a start that Slurm does not carry out and that is tried again does not end it. It ends without a result where a
 later decision gives the cells to another job of the VC, or where the job ends. Jobs that name or exclude nodes, or that request
-features, are promised no start: hardware of this kind may be in use.
+features or the type of the GPUs of a part of a node, are promised no start: hardware of this kind may be in use.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import obstacle
 from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
 from tiresias.scheduler.reason_codes import ReasonCode
+from tiresias.scheduler.tenants.virtual_nodes import part_types
 
 MAX_NAMED = 3  # late jobs that are named
 
@@ -113,11 +114,14 @@ def _fitting(snapshot: Snapshot, plan: Plan) -> list[int]:
     jobs = snapshot.jobs
     fit = _rows(snapshot, given, JobState.WAITING)
     fit += [row for row in sorted(unbound) if jobs.id[row] not in given and jobs.state[row] == JobState.WAITING]
-    return [row for row in fit if _is_promised(jobs.request[row])]
+    types = part_types(snapshot.nodes) if fit else frozenset[str]()
+    return [row for row in fit if _is_promised(jobs.request[row], types)]
 
 
-def _is_promised(request: Request) -> bool:
-    return not (request.nodes or request.excluded or request.closed or request.features)
+def _is_promised(request: Request, types: Set[str]) -> bool:
+    """Return whether any hardware suits a request. `types`: GPU types that name parts of nodes."""
+    named = request.nodes or request.excluded or request.closed or request.features
+    return not named and request.gpu_type not in types
 
 
 def _is_retried(snapshot: Snapshot, row: int) -> bool:

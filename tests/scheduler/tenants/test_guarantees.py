@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.tenants.shared_cluster import CONFIG, DECLARED, GPUS, LEAVES, tenants_of, with_clusters
+from tests.scheduler.tenants.shared_cluster import (
+    CONFIG,
+    DECLARED,
+    GPUS,
+    LEAVES,
+    tenants_of,
+    with_clusters,
+    with_sockets,
+)
 from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
 from tiresias.scheduler.tenants.guarantees import Guarantee, GuaranteeTracker
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
@@ -95,6 +103,17 @@ def test_a_job_that_loses_its_place_is_not_counted(decisions: Decisions) -> None
 def test_what_a_job_demands_of_nodes_is_not_promised(decisions: Decisions, request_: Request) -> None:
     waiting = decisions.decide(1000.0, request=request_).waiting
     assert waiting == (0 if request_.nodes else 1)
+
+
+@pytest.mark.parametrize(("gpu_type", "waiting"), [("s0", 0), ("", 1)])
+def test_the_type_of_a_part_of_a_node_is_not_promised(decisions: Decisions, gpu_type: str, waiting: int) -> None:
+    """No node has four GPUs of type s0: the virtual cluster has four free GPUs, and no hardware for the job."""
+    shown = decisions.snapshot(1000.0, JobState.WAITING, others=0, request=Request(max_nodes=1, gpu_type=gpu_type))
+    shown = with_sockets(shown, [], 2)
+    shown = replace(shown, nodes=replace(shown.nodes, gpu_type=("s0,s1",) * len(LEAVES)))
+    plan, _ = VirtualClusterRule(DECLARED).decide(shown, FIFO)
+    assert bool(plan.starts) is not bool(gpu_type)
+    assert decisions.follow(shown, plan).waiting == waiting
 
 
 def test_a_job_without_hardware_is_within_its_cells(decisions: Decisions, snapshot_of: Any) -> None:
