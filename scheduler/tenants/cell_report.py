@@ -5,7 +5,8 @@ Plain data, from the cells as the newest snapshot shows them. Nothing is compute
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy, is_unmanaged
@@ -105,61 +106,92 @@ def _gpus_without_cells(occupancy: CellOccupancy) -> Counter[str | None]:
     return found
 
 
-class _LevelCounts:
-    """Counts the cells of trees by chain and level.
+class _ChainCounts:
+    """Counts the cells of trees of one chain. Lists by level have an unused element 0.
 
     Attributes:
-        cells, free, largest: By chain and level, as in `CellLevelReport`.
+        chain: The chain.
+        cells, free, largest: By level, as in `CellLevelReport`.
         nodes, fragmented: As in `VirtualClusterReport`.
     """
 
-    def __init__(self) -> None:
-        self.cells, self.free = Counter[tuple[CellChain, int]](), Counter[tuple[CellChain, int]]()
-        self.largest: defaultdict[tuple[CellChain, int], int] = defaultdict(int)
+    def __init__(self, chain: CellChain) -> None:
+        self.chain, self._node_level = chain, chain.node_level
+        self._gpus = [0, *(level.leaves for level in chain.levels)]
+        self.cells, self.free, self.largest = ([0] * (chain.top + 1) for _ in range(3))
         self.nodes = self.fragmented = 0
 
     def add(self, cell: Cell) -> int:
         """Count a cell and all below it; return its free GPUs."""
+        level = cell.level
         if is_free(cell):
-            free = self._add_whole(cell, self.free)
-        elif cell.level == LEAF_LEVEL:
-            return 0
+            free = self._add_whole(level)
+        elif level <= LEAF_LEVEL + 1:
+            free = sum([is_free(leaf) for leaf in cell.children])
         else:
-            free = sum(self.add(child) for child in cell.children)
-        key, gpus = (cell.chain, cell.level), cell.chain.at(cell.level).leaves
-        self.cells[key] += 1
-        self.largest[key] = max(self.largest[key], free)
-        if cell.level == cell.chain.node_level or (cell.parent is None and cell.level < cell.chain.node_level):
+            free = sum([self.add(child) for child in cell.children])
+        self.cells[level] += 1
+        self.largest[level] = max(self.largest[level], free)
+        if level == self._node_level or (level < self._node_level and cell.parent is None):
             self.nodes += 1
-            self.fragmented += 0 < free < gpus
+            self.fragmented += 0 < free < self._gpus[level]
         return free
 
-    def _add_whole(self, cell: Cell, counts: Counter[tuple[CellChain, int]]) -> int:
-        """Count a cell that is free with all below it."""
-        chain, inside = cell.chain, 1
-        counts[chain, cell.level] += 1
-        for level in range(cell.level - 1, LEAF_LEVEL, -1):
-            inside *= chain.at(level + 1).children
-            self.cells[chain, level] += inside
-            counts[chain, level] += inside
-            self.largest[chain, level] = max(self.largest[chain, level], chain.at(level).leaves)
-            self.nodes += inside if level == chain.node_level else 0
-        return chain.at(cell.level).leaves
+    def _add_whole(self, top: int) -> int:
+        """Count a cell of a level that is free with all below it."""
+        self.free[top] += 1
+        for level in range(top - 1, LEAF_LEVEL, -1):
+            inside = self._gpus[top] // self._gpus[level]
+            self.cells[level] += inside
+            self.free[level] += inside
+            self.largest[level] = self._gpus[level]
+            self.nodes += inside if level == self._node_level else 0
+        return self._gpus[top]
 
-    def report(self, owned: dict[str, list[int]]) -> tuple[CellLevelReport, ...]:
-        """Return the levels, chain by chain, the largest cells first. `owned`: topmost cells by chain and level."""
-        keys = sorted(self.cells, key=lambda key: (key[0].name, -key[1]))
-        return tuple(
+    def report(self, owned: Sequence[int]) -> list[CellLevelReport]:
+        """Return the levels that have cells, the largest cells first. `owned`: topmost cells by level."""
+        return [
             CellLevelReport(
-                chain.at(level).cell_type,
-                chain.at(level).leaves,
-                owned[chain.name][level] if chain.name in owned else 0,
-                self.cells[chain, level],
-                self.free[chain, level],
-                self.largest[chain, level],
+                self.chain.at(level).cell_type,
+                self._gpus[level],
+                owned[level],
+                self.cells[level],
+                self.free[level],
+                self.largest[level],
             )
-            for chain, level in keys
-            if level > LEAF_LEVEL
+            for level in range(self.chain.top, LEAF_LEVEL, -1)
+            if self.cells[level]
+        ]
+
+
+class _LevelCounts:
+    """Counts the cells of trees by chain."""
+
+    def __init__(self) -> None:
+        self._chains: dict[str, _ChainCounts] = {}
+
+    def add(self, cell: Cell) -> int:
+        """Count a topmost cell and all below it; return its free GPUs."""
+        chain = cell.chain
+        if chain.name not in self._chains:
+            self._chains[chain.name] = _ChainCounts(chain)
+        return self._chains[chain.name].add(cell)
+
+    @property
+    def nodes(self) -> int:
+        """As in `VirtualClusterReport`."""
+        return sum(each.nodes for each in self._chains.values())
+
+    @property
+    def fragmented(self) -> int:
+        """As in `VirtualClusterReport`."""
+        return sum(each.fragmented for each in self._chains.values())
+
+    def report(self, owned: Mapping[str, Sequence[int]]) -> tuple[CellLevelReport, ...]:
+        """Return the levels, chain by chain, the largest cells first. `owned`: topmost cells by chain and level."""
+        chains = sorted(self._chains.items())
+        return tuple(
+            level for name, each in chains for level in each.report(owned.get(name, [0] * (each.chain.top + 1)))
         )
 
 
@@ -176,7 +208,9 @@ def _of_cluster(name: str, tree: VirtualTree, beyond: int, cells: tuple[ShownCel
 def _gpus_in_use(cell: VirtualCell) -> int:
     if cell.priority == FREE:
         return 0
-    return 1 if cell.level == LEAF_LEVEL else sum(map(_gpus_in_use, cell.children))
+    if cell.level == LEAF_LEVEL + 1:
+        return sum([leaf.priority != FREE for leaf in cell.children])
+    return sum(map(_gpus_in_use, cell.children)) if cell.children else 1
 
 
 def _of_hardware(occupancy: CellOccupancy) -> tuple[CellLevelReport, ...]:

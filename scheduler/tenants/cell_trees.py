@@ -6,12 +6,12 @@ A cell whose parts are all alike and in use by no job has no children here. GPUs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy, is_unmanaged
+from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import (
     FREE,
     MIN_GUARANTEED,
@@ -37,8 +37,7 @@ class ShownState(str, Enum):
     MIXED = "mixed"  # its parts differ
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCell:
+class ShownCell(NamedTuple):
     """A cell of one of the trees.
 
     Attributes:
@@ -88,8 +87,10 @@ def virtual_cells(occupancy: CellOccupancy, cluster: str) -> tuple[ShownCell, ..
 
 def is_free(cell: Cell) -> bool:
     """Return whether no job uses a cell and it is healthy; of a VC: no guaranteed job, and it is not bound to a bad one."""
+    if cell.priority != FREE:
+        return False
     hardware = cell if isinstance(cell, PhysicalCell) else cell.physical
-    return cell.priority == FREE and (hardware is None or hardware.healthy)
+    return hardware is None or hardware.healthy
 
 
 def _doomed(occupancy: CellOccupancy) -> frozenset[PhysicalCell]:
@@ -147,15 +148,25 @@ def _use(cell: PhysicalCell) -> tuple[Use, Shares]:
     """Return the GPUs in use of a cell whose parts are GPUs, and the jobs that use them."""
     if cell.priority == FREE:
         return (0, 0, 0), ()
-    use, jobs = [0, 0, 0], Counter[str]()
-    for leaf in cell.children or (cell,):
-        if leaf.user is None:
-            continue
-        unmanaged = is_unmanaged(leaf.user.name)
-        use[2 if unmanaged else int(leaf.priority < MIN_GUARANTEED)] += 1
-        if not unmanaged:
-            jobs[leaf.user.name] += 1
-    return (use[0], use[1], use[2]), tuple(jobs.items())
+    users = _counted([leaf.user for leaf in cell.children or (cell,)])
+    use, jobs = [0, 0, 0], list[tuple[str, int]]()
+    for user, gpus in users.items():
+        name = user.name
+        if is_unmanaged(name):
+            use[2] += gpus
+        else:
+            use[user.virtual is None] += gpus
+            jobs.append((name, gpus))
+    return (use[0], use[1], use[2]), tuple(jobs)
+
+
+def _counted(users: Iterable[AffinityGroup | None]) -> dict[AffinityGroup, int]:
+    """Return the GPUs of each gang, from the gang of each GPU."""
+    found: dict[AffinityGroup, int] = {}
+    for user in users:
+        if user is not None:
+            found[user] = found.get(user, 0) + 1
+    return found
 
 
 def _state(owner: str, opportunistic: int, unmanaged: int, *, doomed: bool, healthy: bool) -> ShownState:
@@ -178,12 +189,10 @@ def _virtual(cell: VirtualCell, doomed: frozenset[PhysicalCell]) -> ShownCell:
     if cell.priority == FREE:
         is_doomed = cell.preassigned.physical in doomed
         return _cell(place, ShownState.DOOMED if is_doomed else ShownState.BAD, (0, 0, 0), ())
-    jobs = Counter(
-        leaf.physical.user.name
-        for leaf in cell.children or (cell,)
-        if leaf.priority > FREE and leaf.physical and leaf.physical.user
-    )
-    return _cell(place, ShownState.USED, (jobs.total(), 0, 0), tuple(jobs.items()))
+    used = [leaf.physical for leaf in cell.children or (cell,) if leaf.priority > FREE]
+    users = _counted([hardware.user for hardware in used if hardware is not None])
+    jobs = tuple([(user.name, gpus) for user, gpus in users.items()])
+    return _cell(place, ShownState.USED, (sum(users.values()), 0, 0), jobs)
 
 
 def _virtual_place(cell: VirtualCell) -> _Place:
@@ -202,18 +211,23 @@ def _joined(place: _Place, children: tuple[ShownCell, ...], is_in_node: bool) ->
         children: Its parts.
         is_in_node: Whether it is a node or a part of one: then the parts are left out, too, where the same jobs use all of them.
     """
-    states = {child.state for child in children}
-    jobs = {tuple(name for name, _ in child.jobs) for child in children}
-    alike = len(states) == 1 and len({child.cluster for child in children}) == 1
+    is_one = len({child.state for child in children}) == 1
+    alike = is_one and len({child.cluster for child in children}) == 1 and _have_same_jobs(children, is_in_node)
     alike = alike and not any(child.children or child.pinned for child in children)
-    alike = alike and (jobs == {()} or (is_in_node and len(jobs) == 1))
     use = (
-        sum(child.guaranteed for child in children),
-        sum(child.opportunistic for child in children),
-        sum(child.unmanaged for child in children),
+        sum([child.guaranteed for child in children]),
+        sum([child.opportunistic for child in children]),
+        sum([child.unmanaged for child in children]),
     )
-    state = children[0].state if len(states) == 1 else ShownState.MIXED
+    state = children[0].state if is_one else ShownState.MIXED
     return _cell(place, state, use, _summed(children) if alike else (), () if alike else children)
+
+
+def _have_same_jobs(cells: Sequence[ShownCell], is_in_node: bool) -> bool:
+    """Return whether no job uses cells, or the same ones use each of them and they are in one node."""
+    if not is_in_node:
+        return not any(cell.jobs for cell in cells)
+    return len({tuple(name for name, _ in cell.jobs) for cell in cells}) == 1
 
 
 def _summed(children: Sequence[ShownCell]) -> Shares:

@@ -122,21 +122,24 @@ def _level(report: CellLevelReport) -> dict[str, Any]:
 
 def _cell(cell: ShownCell) -> dict[str, Any]:
     """Return a cell without the keys that are empty or 0."""
-    found: dict[str, Any] = {
-        "type": cell.cell_type,
-        "name": cell.name,
-        "state": cell.state.value,
-        "gpus": cell.gpus,
-    }
-    more: dict[str, Any] = {
-        "guaranteed": cell.guaranteed,
-        "opportunistic": cell.opportunistic,
-        "unmanaged": cell.unmanaged,
-        "cluster": cell.cluster,
-        "bound": cell.bound,
-        "nodes": list(cell.nodes),
-        "pinned": cell.pinned,
-        "jobs": [list(job) for job in cell.jobs],
-        "parts": [_cell(part) for part in cell.children],
-    }
-    return found | {key: value for key, value in more.items() if value}
+    kind, name, state, gpus, guaranteed, opportunistic, unmanaged, cluster, bound, nodes, pinned, jobs, children = cell
+    found: dict[str, Any] = {"type": kind, "name": name, "state": state.value, "gpus": gpus}
+    if guaranteed:
+        found["guaranteed"] = guaranteed
+    if opportunistic:
+        found["opportunistic"] = opportunistic
+    if unmanaged:
+        found["unmanaged"] = unmanaged
+    if cluster:
+        found["cluster"] = cluster
+    if bound:
+        found["bound"] = bound
+    if nodes:
+        found["nodes"] = list(nodes)
+    if pinned:
+        found["pinned"] = pinned
+    if jobs:
+        found["jobs"] = [list(job) for job in jobs]
+    if children:
+        found["parts"] = [_cell(part) for part in children]
+    return found
