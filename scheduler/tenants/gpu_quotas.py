@@ -107,7 +107,7 @@ def _placed(
         movable=is_reclaimable(jobs) & ~within,
         eligible=jobs.eligible & within,
     )
-    plan = decide(replace(snapshot, jobs=shown), config_inside(outside.config), _InOrder(outside, waits))
+    plan = decide(replace(snapshot, jobs=shown), _between_quotas(outside.config), _InOrder(outside, waits))
     return GuaranteedStarts(
         _demand(snapshot, (*plan.starts, *plan.reserved), ~within, row_of),
         starts=list(plan.starts),
@@ -115,6 +115,12 @@ def _placed(
         preempted=preempted | {each.job: each.beneficiary for each in plan.preemptions},
         unbound=set(_ids(snapshot, waits)) - {start.job for start in (*plan.starts, *plan.reserved)},
     ), within
+
+
+def _between_quotas(config: PolicyConfig) -> PolicyConfig:
+    """Return the configuration by which jobs within quotas are placed: as in `virtual_clusters`, no minimum run time protects the
+    jobs beyond the quotas from them."""
+    return replace(config_inside(config), min_run=0.0, min_run_cost_factor=0.0)
 
 
 def _demand(snapshot: Snapshot, starts: Iterable[Start], beyond: Bools, row_of: Mapping[str, int]) -> HardwareDemand:

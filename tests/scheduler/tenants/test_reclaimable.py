@@ -46,6 +46,16 @@ def test_a_run_that_no_policy_may_preempt_is_preempted_for_the_owner_of_its_cell
     assert [(one.job, one.beneficiary) for one in plan.preemptions] == [("3", "owner")]
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_no_minimum_run_time_protects_a_run_from_the_owner_of_its_gpus(snapshot_of: Any, rule: Rule) -> None:
+    """The runs have just begun."""
+    begun = full(snapshot_of, None, [True] * 6)
+    begun = replace(begun, jobs=replace(begun.jobs, last_start=np.full(7, begun.time - 1.0)))
+    protects = {name: replace(config, min_run=600.0) for name, config in FIFO.items()}
+    plan, _ = rule(DECLARED).decide(begun, tenants_of(protects))
+    assert [one.beneficiary for one in plan.preemptions] == ["owner"]
+
+
 def test_a_run_that_saves_is_preempted_before_one_that_loses_its_work(snapshot_of: Any) -> None:
     movable = [at == 4 for at in range(6)]
     plan, _ = VirtualClusterRule(DECLARED).decide(full(snapshot_of, [True] * 6, movable), tenants_of(FIFO))
