@@ -63,6 +63,11 @@ class GpuQuotas:
         plan = joined_plan(snapshot, of_jobs, row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
 
+    @property
+    def cells_built(self) -> int:
+        """Return 0: no cells are kept."""
+        return 0
+
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return None: no cells are bound."""
         return None

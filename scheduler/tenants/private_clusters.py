@@ -48,6 +48,11 @@ class PrivateClusters:
         movable = snapshot.jobs.movable & ~_elsewhere(snapshot, pools)
         return decide_pools(replace(snapshot, jobs=replace(snapshot.jobs, movable=movable)), pools)
 
+    @property
+    def cells_built(self) -> int:
+        """Return 0: no cells are kept."""
+        return 0
+
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return None: no cells are bound."""
         return None

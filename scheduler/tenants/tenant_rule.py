@@ -52,6 +52,10 @@ def config_of_owner(config: PolicyConfig) -> PolicyConfig:
 class TenantRule(Protocol):
     """How tenants share a cluster."""
 
+    @property
+    def cells_built(self) -> int:
+        """How often the decisions have built cells that the next ones keep; 0: the rule keeps none."""
+
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Return the plan of all jobs, and the decisions of which it consists.
 

@@ -55,6 +55,9 @@ class _Cells:
 class VirtualClusterRule:
     """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
 
+    Attributes:
+        cells_built: How often cells have been built: for the first nodes, and for other ones.
+
     With bad nodes the kept cells may differ from new ones, as after a restart, in which bad hardware unused cells are bound to. No
     running job loses its cells by that.
     """
@@ -63,6 +66,7 @@ class VirtualClusterRule:
         """`declared`: the VCs. Whether they fit is checked with the first nodes."""
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
+        self.cells_built = 0
         self._idle: list[weakref.ref[IdlePool]] = []
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -137,6 +141,7 @@ class VirtualClusterRule:
         nodes = snapshot.nodes
         key = shape_of(nodes)
         if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
+            self.cells_built += 1
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
             self._cells = _Cells(
                 key, occupancy, {name: VirtualNodes(occupancy, name, nodes) for name in self._declared}

@@ -98,6 +98,25 @@ def test_where_cells_do_not_fit_all_jobs_share_the_nodes_with_an_alarm(journal: 
     assert (len(plan.starts), pools.tenants, pools.alarms) == (2, ("prod", "research"), []), "the node is back"
 
 
+def test_while_pinned_hardware_does_not_exist_all_jobs_share_the_nodes_with_an_alarm(
+    journal: Journal, pending: Make
+) -> None:
+    """An administrator renames gpu01, and back."""
+    tenant = DeclaredTenant("prod", (DeclaredCells("node", nodes=("gpu01",)),))
+    pinned = config(replace(virtual_cluster("prod", 1), tenant=tenant))
+    pools = PartitionPools(pinned)
+    for names, alarms in ((("gpu01", "gpu02"), 0), (("new01", "gpu02"), 1), (("gpu01", "gpu02"), 0)):
+        snapshot, slurm = observed(journal, waiting(pending, "prod"), *names)
+        plan, _ = pools.decide(snapshot, slurm)
+        assert ([start.job for start in plan.starts], len(pools.alarms)) == (["0"], alarms)
+        if alarms:
+            assert "virtual cluster prod: nodes = gpu01: there is no node gpu01 with GPUs" in pools.alarms[0]
+            with pytest.raises(UsageError, match="there is no node gpu01"):
+                check_cells(pinned, snapshot.nodes)
+        else:
+            assert plan.starts[0].nodes == (("gpu01", 4),)
+
+
 @pytest.mark.parametrize("rule", ["private_clusters", "gpu_quotas"])
 def test_other_rules_can_be_configured(journal: Journal, pending: Make, rule: str) -> None:
     snapshot, slurm = observed(journal, waiting(pending, "prod", "research"), "gpu01", "gpu02")

@@ -107,6 +107,28 @@ def test_a_reload_takes_no_cells_from_a_running_job(clusters: Centre) -> None:
     assert guaranteed(clusters, *jobs) == [True, True]
 
 
+def test_a_reload_pins_a_cell_to_a_node_or_is_refused(clusters: Centre) -> None:
+    def pinned(nodes: str) -> dict[str, Any]:
+        return table("prod", 1) | {"cells": [{"level": "node", "nodes": nodes}]}
+
+    for nodes, tables, text in (
+        ("gpu99", [table("research", 2)], "virtual cluster prod: nodes = gpu99: there is no node gpu99 with GPUs"),
+        ("gpu03", [pinned("gpu03") | {"name": "b", "accounts": ["b"]}], "node gpu03 belongs to virtual cluster prod"),
+    ):
+        clusters.change_virtual_clusters([pinned(nodes), *tables])
+        refused = clusters.command("reload", "--config", clusters.config)
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+        assert text in refused.stderr
+    clusters.change_virtual_clusters([pinned("gpu03"), table("research", 2)])
+    accepted = clusters.command("reload", "--config", clusters.config)
+    assert accepted.returncode == 0, accepted.stderr
+    job = train(clusters, "prod")
+    clusters.wait_for_state(job, "RUNNING")
+    clusters.wait_until(lambda: guaranteed(clusters, job) == [True], "the job has no cells", job)
+    assert clusters.published(job)["nodes"] == [["gpu03", 4]]
+    assert "pinned: gpu03" in clusters.command("cells").stdout
+
+
 def test_cells_that_do_not_fit_are_refused_at_the_start(clusters: Centre) -> None:
     clusters.stop()
     clusters.change_virtual_clusters([table("prod", 3), table("research", 3)])
