@@ -124,8 +124,8 @@ class Checks:
         counts: Numbers of decisions and of what they do.
     """
 
-    def __init__(self, work: RandomWorkload, policy: str) -> None:
-        self._work, self._tenants = work, work.tenants(policy)
+    def __init__(self, work: RandomWorkload, policy: str, rule: VirtualClusterRule) -> None:
+        self._work, self._tenants, self._rule = work, work.tenants(policy), rule
         self.counts = Counter[str]()
 
     def __call__(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -139,6 +139,9 @@ class Checks:
             rebindings=len(plan.rebindings),
         )
         where = (self._work.seed, snapshot.time)
+        assert self._rule._cells is not None
+        chains = self._rule._cells.occupancy.clusters.cells.chains.values()
+        assert all(chain.is_safe for chain in chains), where  # num_splittable >= 0
         self._check_gpus(snapshot, plan)
         for row in np.flatnonzero(~snapshot.nodes.usable).tolist():
             assert all(snapshot.nodes.name[row] != node for start in plan.starts for node, _ in start.nodes), where
@@ -204,10 +207,11 @@ def keeps_cells(snapshot: Snapshot, plan: Plan) -> set[str]:
 
 def replay(work: RandomWorkload, policy: str) -> Counter[str]:
     """Replay a workload under the rule, and check each decision. Returns what was counted."""
-    checks = Checks(work, policy)
+    rule = VirtualClusterRule(work.declared)
+    checks = Checks(work, policy, rule)
     run = ClusterReplay(
         Builder(),
-        VirtualClusterRule(work.declared),
+        rule,
         work.tenants(policy),
         deepcopy(work.jobs),
         checks,
