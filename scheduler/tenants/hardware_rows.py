@@ -37,6 +37,13 @@ class HardwareRows:
         return HardwareDemand(self._snapshot, self._removable).available()
 
     @cached_property
+    def managed_gpus(self) -> Floats:
+        """GPUs of each node that are free or that managed jobs hold, shape (nodes,)."""
+        held = np.bincount(self._allocations.node, self._allocations.resources["gpus"], len(self.nodes))
+        found: Floats = np.rint(self.nodes.free["gpus"] + held)
+        return found
+
+    @cached_property
     def row(self) -> dict[str, int]:
         """The row of each node by name."""
         return {name: at for at, name in enumerate(self.nodes.name)}

@@ -135,14 +135,16 @@ class VirtualNodes:
     def nodes(self, hardware: HardwareRows) -> Nodes:
         """Return the nodes in their order, without what the guaranteed gangs hold.
 
-        A node that is bound has the features, CPUs and memory of its hardware. Any other one has no limits, and all features of
-        the nodes to which it can be bound: those below the cell above it that is bound, else those outside of pinned cells.
+        A node that is bound has the features, CPUs and memory of its hardware, without the GPUs of unmanaged jobs. Any other one
+        has no limits, and all features of the nodes to which it can be bound: those below the cell above it that is bound, else
+        those outside of pinned cells.
         """
         held = self.gpus_held()
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
         rows, bound = self.order, self._bound
-        free, available = (self.gpus - used)[rows], hardware.available[bound, 1:]
-        cpus, memory = np.where(bound[:, None] >= 0, available, np.inf)[rows].T
+        cpus, memory = np.where(bound[:, None] >= 0, hardware.available[bound, 1:], np.inf)[rows].T
+        managed = np.where(bound >= 0, hardware.managed_gpus[bound], np.inf)
+        free = (np.minimum(self.gpus, managed) - used)[rows]
         topology = Topology.of_groups(self.gpus[rows], [_in_order(level[rows]) for level in self._groups])
         names, types = (tuple([column[row] for row in rows.tolist()]) for column in (self.names, self._types))
         return Nodes(

@@ -23,6 +23,7 @@ from tests.scheduler.tenants.shared_cluster import (
     cluster_of,
     drawn_jobs,
     tenants_of,
+    with_clusters,
 )
 from tiresias.scheduler.model import Effect, JobState, Plan, Request, Snapshot
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
@@ -129,6 +130,21 @@ def test_each_job_has_a_reason_for_its_rank(
     plan, _ = kind(DECLARED).decide(shown, tenants_of())
     assert plan.standing is not None
     assert all(plan.standing.of(row) for row in range(len(drawn)))
+
+
+@pytest.mark.parametrize("unmanaged", [0, 2])
+def test_a_job_avoids_the_gpus_of_unmanaged_jobs_in_the_cells_of_its_virtual_cluster(
+    snapshot_of: Any, unmanaged: int
+) -> None:
+    """Job a of `two` holds half of n0. The other half is the tightest fit for job b, unless an unmanaged job uses it."""
+    runs = snapshot_of.Job("a", 2, JobState.RUNNING, first_start=1.0, last_start=1.0, placement=((0, 2),))
+    nodes = [snapshot_of.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES]
+    shown = with_clusters(snapshot_of([runs, snapshot_of.Job("b", 2)], nodes), ["two", "two"])
+    shown = replace(shown, allocations=replace(shown.allocations, owned_cell=("leaf",)))
+    shown.nodes.free.amount[0, 0] -= unmanaged
+    (start,) = VirtualClusterRule(DECLARED).decide(shown, tenants_of(FIFO))[0].starts
+    assert start.owned_cells
+    assert (start.nodes[0][0] == "n0") is not bool(unmanaged)
 
 
 def test_idle_cells_are_used_and_given_back(snapshot_of: Any) -> None:
