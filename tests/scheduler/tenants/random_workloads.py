@@ -176,11 +176,12 @@ class Checks:
         assert not lost, (self._work.seed, snapshot.time, lost)
 
     def _check_restart(self, snapshot: Snapshot, plan: Plan, fresh: Plan, healthy: bool) -> None:
-        """A rule that begins with this snapshot decides the same; with a bad node no running job loses cells by it."""
+        """A rule that begins with this snapshot decides the same; with a bad node no running job loses cells by it. A job that gets
+        cells now may not get them, as unused cells may be bound to other bad nodes."""
         same = decided(plan) == decided(fresh)
         self.counts.update(differs=not same)
         assert same or not healthy, (self._work.seed, snapshot.time)
-        lost = keeps_cells(snapshot, plan) - keeps_cells(snapshot, fresh)
+        lost = holds_cells(snapshot) & keeps_cells(snapshot, plan) - keeps_cells(snapshot, fresh)
         assert not lost, (self._work.seed, snapshot.time, lost)
 
 

@@ -30,6 +30,10 @@ def test_equal_virtual_nodes_and_gpu_indices_decide_nothing(seed: int, policy: s
     replay(RandomWorkload(seed, faults=False), policy)
 
 
+def test_a_running_job_may_get_cells_that_a_new_rule_binds_to_bad_nodes() -> None:
+    replay(RandomWorkload(90286), "best_effort")
+
+
 @many
 @given(seed=seeds, policy=st.sampled_from(POLICIES))
 def test_healthy_nodes(seed: int, policy: str) -> None:
