@@ -3,11 +3,12 @@
 Slurm's own update changes more than it is asked to (slurmctld/job_mgr.c). A number of nodes sets the number of tasks of a job with
 --ntasks-per-gpu or --ntasks-per-node anew; required nodes make a total of GPUs with --ntasks-per-node impossible (24.11, 26.05).
 From 23.02 to 24.11 any update, a hold or a release too, sets the tasks of such a job to those of its least number of nodes, unless
-its least and most nodes differ (own_tasks.py). So there are three ways, and after each the job is read again before it is released:
+its least and most nodes differ (own_tasks.py). So there are several ways, and after each the job is read again before it is released:
 
     number    -N k-k and -w: exactly these nodes. Only for requests of which it changes nothing
     only      -x with all other nodes: as many of these as Slurm needs, all where the request's minimum is that number
     tasks     as `only`, with the tasks and CPUs of the request, and least and most nodes that differ
+    size      as `number`, with the tasks and CPUs of another size than the owner's (own_size.py)
 
 Each of them may select parts of the nodes, by the types of the GPUs (part_pins.py): then its name ends with TYPED.
 """
@@ -23,7 +24,7 @@ from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.own_tasks import KEPT
 
-NUMBER, ONLY, TASKS = "number", "only", "tasks"
+NUMBER, ONLY, TASKS, SIZE = "number", "only", "tasks", "size"
 TYPED = " typed"
 
 
@@ -37,6 +38,8 @@ def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
 def pin(job: SlurmJob, way: str, nodes: Sequence[str], typed: Sequence[StatedGpus] = ()) -> RequestChange:
     """`job`: as it was before any pin; `typed`: its GPUs with the types of the selected parts, () for any parts."""
     gpus = tuple(typed) or None
+    if way == SIZE:
+        return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), tasks=job.tasks, cpus=job.cpus)
     if way == NUMBER:
         return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), gpus=gpus)
     if way == ONLY:
@@ -49,6 +52,9 @@ def unpin(row: JobRow) -> RequestChange:
     """Back to the owner's request, by the way in which it was pinned."""
     own, required, excluded = (row.min_nodes, row.max_nodes), _names(row.required), _names(row.excluded)
     gpus = own_tasks.stated_gpus(row) if is_typed(row) else None
+    if way(row) == SIZE:
+        kept = own_tasks.read(row)
+        return RequestChange(nodes=own, required=required, tasks=kept.get("tasks"), cpus=kept.get("cpus"))
     if way(row) == ONLY:
         return RequestChange(excluded=excluded, gpus=gpus)
     if way(row) == NUMBER:
