@@ -1,10 +1,10 @@
-"""Which script was submitted from which path, when, and with which `--opportunistic` and `--elastic`: a file that tsbatch writes and
-the controller reads.
+"""Which script was submitted from which path, when, and with which `--opportunistic` and `--elastic`: a file that tsbatch writes
+and the controller reads.
 
 <control root>/<uid>/submitted/<digest>.json, one file for each path from which the user submits, and for each job name where the
 script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...], "opportunistic":
-[[epoch second, choice], ...], "elastic": [[epoch second, sizes], ...]}, the newest last; an entry for each change. A job's script is
-the newest one before its submission, and its choice and its sizes as well. The user wrote it: it counts for that user's jobs only.
+[[epoch second, choice], ...], "elastic": [[epoch second, sizes], ...]}, the newest last; an entry for each change. A job's script
+is the newest one before its submission, and its choice and its sizes as well. The user wrote it: it counts for that user's jobs only.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def at(scripts: list[tuple[int, str]], submit: int) -> str:
 
 
 def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
-    """The choice, or the sizes, of what was submitted then; "" where none is known, or where another one follows so soon that the clocks do not
-    show which one was meant."""
+    """The choice, or the sizes, of what was submitted then; "" where none is known, or where another one follows so soon that the
+    clocks do not show which one was meant."""
     before = [choice for since, choice in noted if since <= submit][-1:]
     found = {*before, *(choice for since, choice in noted if submit < since <= submit + SKEW)}
     return found.pop() if len(found) == 1 else ""
@@ -81,8 +81,8 @@ def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
 def note(root: Path, of: str, script: str, choice: str = "", elastic: str = "") -> None:
     """Record the script of a submission, and the owner's choices.
 
-    A failure is ignored; while the job waits, it then has no profile, does not run beyond the cells of its virtual cluster, and gets
-    the GPUs that it requests.
+    A failure is ignored; while the job waits, it then has no profile, does not run beyond the cells of its virtual cluster, and
+    gets the GPUs that it requests.
 
     Args:
         root: The root of all control folders.

@@ -56,7 +56,7 @@ class Rebind:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """The action that changes the size of a running job: it saves and is requeued, and a later decision starts it at the size of then.
+    """The action that changes the size of a running job: it saves and is requeued, and a later decision starts it again.
 
     Attributes:
         job: Id of the job.

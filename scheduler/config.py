@@ -144,8 +144,8 @@ class PolicyConfig:
     )
     sizing: str = _knob(
         "fixed",
-        "how many GPUs a job gets; fixed: those that it requests; minimum_first: elastic jobs get their fewest GPUs, then those that "
-        "are left",
+        "how many GPUs a job gets; fixed: those that it requests; minimum_first: elastic jobs get their fewest GPUs, then those "
+        "that are left",
         ", ".join(SIZINGS.built_in),
         _named_in(SIZINGS),
         SIZINGS,

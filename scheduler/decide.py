@@ -2,7 +2,7 @@
 
 1. Rank: the policy orders the jobs (rank/).
 2. Admit: jobs that Slurm would not start, or that the admission rule does not admit, take no part (admit/).
-3. Size: each waiting job gets a number of GPUs (size/). An elastic job for which no nodes are left gets its fewest, in a further walk.
+3. Size: each waiting job gets a number of GPUs (size/). An elastic job without nodes gets its fewest, in a further walk.
 4. The walk of pseudocode 2 selects, in the order of the ranks and by GPUs, the jobs that hold GPUs once all changes are done.
    Jobs that cannot be preempted keep their GPUs; the GPUs of jobs that are being preempted count as free. The eviction stage takes
    preemptions back, such as those that cost more than they gain (evict/).

@@ -259,7 +259,7 @@ class Plan:
         effect: What happens to each job, of `Effect`.
         queue: Index of the job's queue, 0 the most urgent.
         rank: Place of the job in the order of the walk, 0 first.
-        actions: What is done now: the starts in the order of the walk, then the preemptions, the rebindings and the changes of size.
+        actions: What is done now: the starts in the order of the walk, then the preemptions, the rebindings and the resizes.
         promoted: Ids of the jobs whose service and waiting time start anew (section 3.2.3).
         reserved: Where waiting jobs start once other jobs have released their GPUs; kept free for them until then.
         why: Reasons of jobs for which the effect alone does not state it, by row.

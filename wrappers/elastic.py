@@ -54,8 +54,8 @@ def check_request(env: Mapping[str, str], asked: Mapping[str, str]) -> None:
 
 
 def run_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the user's script. Slurm 22.05 keeps the number of tasks of the submission in that of an elastic job,
-    whatever the run has; `srun` without a number of tasks would start that many."""
+    """Return the environment of the user's script. Slurm 22.05 keeps the number of tasks of the submission in it, whatever
+    the run has; `srun` without a number of tasks would start that many."""
     found = dict(env)
     if env.get(environment.ELASTIC) and (tasks := _tasks(env.get("SLURM_TASKS_PER_NODE", ""))):
         found |= {name: str(tasks) for name in ("SLURM_NTASKS", "SLURM_NPROCS") if name in env}

@@ -57,8 +57,8 @@ def at_least_size(snapshot: Snapshot, plan: Plan) -> Snapshot | None:
 def resizes(snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig) -> Iterator[Resize]:
     """Yield the changes of running jobs that go on to other sizes.
 
-    A job gets fewer GPUs where an eligible job waits, and more where that gains more than the change costs within `HORIZON_S`, if its
-    speed is proportional to its GPUs.
+    A job gets fewer GPUs where an eligible job waits, and more where that gains more than the change costs within `HORIZON_S`, if
+    its speed is proportional to its GPUs.
 
     Args:
         snapshot: Jobs, nodes and allocations.

@@ -1,8 +1,8 @@
 """The sizing `minimum_first`: each job its fewest GPUs in the order of the policy, then the GPUs that are left to elastic jobs.
 
-A job of a fixed size gets the GPUs that it requests. The GPUs that are left go to the elastic jobs step by step, one step each in the
-order, again until nothing is left: where the speed rises ever less with each GPU, as it does for training, equal numbers are close
-to the largest total speed (Optimus, EuroSys 2018, section 4.1, with equal speed functions).
+A job of a fixed size gets the GPUs that it requests. The GPUs that are left go to the elastic jobs step by step, one step each in
+the order, again until nothing is left: where the speed rises ever less with each GPU, as it does for training, equal numbers are
+close to the largest total speed (Optimus, EuroSys 2018, section 4.1, with equal speed functions).
 """
 
 from __future__ import annotations

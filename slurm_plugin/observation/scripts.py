@@ -1,5 +1,5 @@
-"""The script of each job, and its owner's choices of `--opportunistic` and `--elastic`, from the notes of tsbatch in the user's control
-folder (protocol/submitted_scripts.py).
+"""The script of each job, and its owner's choices of `--opportunistic` and `--elastic`, from the notes of tsbatch in the user's
+control folder (protocol/submitted_scripts.py).
 
 Slurm's record has the script's path only. A file on a network file system may become visible late, so the lookup of a new job is
 repeated until it succeeds. Of scripts that a user submits under one name within two seconds the newest is found for all of them:

@@ -1,21 +1,21 @@
 """The size of an elastic job, in GPUs: which sizes its request allows, and the request of one of them.
 
-What the owner states for each task or each node stays as it is: with --gpus-per-task the number of tasks changes, with GPUs or tasks
-for each node the number of nodes. Measured on Slurm 22.05, 24.11 and 26.05: an update of NumTasks, NumCPUs and NumNodes in one call
+What the owner states for each task or each node stays as it is: with --gpus-per-task the number of tasks changes, with GPUs or
+tasks for each node the number of nodes. Measured on Slurm 22.05, 24.11 and 26.05: an update of NumTasks, NumCPUs and NumNodes in one call
 changes the request of a requeued job, and the GPUs with it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tiresias.protocol import elastic_sizes
 from tiresias.protocol.elastic_sizes import ElasticSizes
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state.journal_rows import JobRow
-
 
 NodeGpus = Sequence[tuple[str, int]]
 CHANGED = ("gpus", "tasks", "cpus")  # fields of SlurmJob that another size changes
@@ -61,6 +61,17 @@ def step(row: JobRow, job: SlurmJob) -> int:
 def is_other(row: JobRow, job: SlurmJob, nodes: NodeGpus) -> bool:
     """Return whether a start on these nodes gives an elastic job another size than its owner requested. `job`: as requested."""
     return sizes(row) is not None and sum(gpus for _, gpus in nodes) != job.gpus
+
+
+def kept_at(job: SlurmJob, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the record of a job must show once it has another size. Its GPUs follow from the rest; 22.05 does not show them.
+
+    Args:
+        job: As it was resized.
+        kept: What a pin must keep of the owner's request.
+    """
+    others = {name: value for name, value in kept.items() if name not in CHANGED}
+    return others | {"tasks": job.tasks, "cpus": job.cpus}
 
 
 def resized(job: SlurmJob, nodes: NodeGpus) -> SlurmJob:

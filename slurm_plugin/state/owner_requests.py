@@ -22,7 +22,7 @@ class OwnerRequests:
         Returns:
             Whether the record shows the newest pin, although that was removed; the request is then left as it is.
         """
-        if job.state != "PENDING" or job.completing or row.pinned:
+        if job.state != "PENDING" or job.completing or row.pinned or own_tasks.is_elastic(row):
             return False
         if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
             row.asked = own_tasks.write(job)
@@ -57,6 +57,8 @@ class OwnerRequests:
         row.elastic = FIXED if own_size.why_fixed(job) else stated
         if sizes := own_size.sizes(row):
             row.min_gpus, row.max_gpus = min(sizes.least, job.gpus), max(sizes.most, job.gpus)
+            is_request = job.state == "PENDING" and not job.completing and not row.pinned
+            row.asked = own_tasks.write(job) if is_request else row.asked
         self._journal.save_job(row)
 
     def fix_size(self, row: JobRow) -> None:

@@ -3,7 +3,7 @@
 Slurm's own update changes more than it is asked to (slurmctld/job_mgr.c). A number of nodes sets the number of tasks of a job with
 --ntasks-per-gpu or --ntasks-per-node anew; required nodes make a total of GPUs with --ntasks-per-node impossible (24.11, 26.05).
 From 23.02 to 24.11 any update, a hold or a release too, sets the tasks of such a job to those of its least number of nodes, unless
-its least and most nodes differ (own_tasks.py). So there are several ways, and after each the job is read again before it is released:
+its least and most nodes differ (own_tasks.py). So there are these ways, and after each the job is read again before it is released:
 
     number    -N k-k and -w: exactly these nodes. Only for requests of which it changes nothing
     only      -x with all other nodes: as many of these as Slurm needs, all where the request's minimum is that number
@@ -108,11 +108,9 @@ def noted(row: JobRow, intent: Intent) -> dict[str, Any] | None:
 
 def changes(kept: dict[str, Any], job: SlurmJob, typed: bool = False) -> str:
     """What a pin has changed, in words; "" for nothing. A `typed` pin changes the type of the GPUs."""
-    found = {name: getattr(job, name) for name in KEPT if not (typed and name == "gpu_type")}
+    found = {name: getattr(job, name) for name in KEPT if name in kept and not (typed and name == "gpu_type")}
     return ", ".join(
-        f"{name.replace('_', ' ')} {kept[name]} to {value}"
-        for name, value in found.items()
-        if name in kept and kept[name] != value
+        f"{name.replace('_', ' ')} {kept[name]} to {value}" for name, value in found.items() if kept[name] != value
     )
 
 

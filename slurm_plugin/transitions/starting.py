@@ -62,7 +62,7 @@ class Starting:
         is_resized = own_size.is_other(row, own, intent.nodes)
         if is_resized:
             own = own_size.resized(own, intent.nodes)
-            ways, kept = (pins.SIZE,), kept | {name: getattr(own, name) for name in own_size.CHANGED}
+            ways, kept = (pins.SIZE,), own_size.kept_at(own, kept)
         if not (changed := self._changed_by_all(ways, intent, row, job, own, kept, now)):
             return None
         if is_resized:
@@ -75,7 +75,8 @@ class Starting:
     ) -> str:  # fmt: skip
         """Pin the job in the first way that changes nothing else; "", or what the last one changed."""
         nodes, changed = [node for node, _ in intent.nodes], ""
-        typed = part_pins.with_types(own_tasks.stated_gpus(row), intent.parts, self._context.part_types)
+        parts = () if pins.SIZE in ways else intent.parts
+        typed = part_pins.with_types(own_tasks.stated_gpus(row), parts, self._context.part_types)
         for way in ways:
             row.pinned, row.pin = True, way + (pins.TYPED if typed else "")
             self._context.ledger.save(row)
@@ -107,8 +108,10 @@ class Starting:
             job = own_tasks.restored(row, job)
             if intent.parts:
                 job = replace(job, stated_gpus=self._context.backend.stated_gpus(job.id))
+            if not own_tasks.is_elastic(row):
+                self._context.ledger.requests.adopt(row, job)
             row.asked = pins.note(job, intent)
-            self._context.ledger.requests.adopt(row, job)
+            self._context.ledger.save(row)
             kept = pins.noted(row, intent) or {}
         return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
 

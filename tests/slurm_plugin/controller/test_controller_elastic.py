@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,12 +11,16 @@ from tests.slurm_plugin.controller.centre import Centre
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 
-@pytest.fixture
-def elastic(centre: Centre) -> Iterator[Centre]:
+POLICY = {"sizing": "minimum_first", "preemption_cost": 1.0, "cooldown": 0.0}
+OTHERS = [pytest.param(f"commands@{suite}", marks=pytest.mark.long) for suite in ("trixie", "bookworm")]
+
+
+@pytest.fixture(params=["pyslurm@forky", *OTHERS])
+def elastic(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     """Four nodes with four GPUs each."""
-    centre.restart(
-        policy={"sizing": "minimum_first", "preemption_cost": 1.0, "cooldown": 0.0}, placement={"trial": "anywhere"}
-    )
+    backend, suite = request.param.split("@")
+    centre = centre_of(suite)
+    centre.restart(backend=backend, policy=POLICY, placement={"trial": "anywhere"})
     yield centre
     centre.stop("KILL")
     centre.clean()
