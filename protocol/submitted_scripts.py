@@ -4,7 +4,8 @@ and the controller reads.
 <control root>/<uid>/submitted/<digest>.json, one file for each path from which the user submits, and for each job name where the
 script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...], "opportunistic":
 [[epoch second, choice], ...], "elastic": [[epoch second, sizes], ...]}, the newest last; an entry for each change. A job's script
-is the newest one before its submission, and its choice and its sizes as well. The user wrote it: it counts for that user's jobs only.
+is the newest one before its submission, and its choice and its sizes as well. The user wrote it: it counts for that user's jobs
+only.
 """
 
 from __future__ import annotations
