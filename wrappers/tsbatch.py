@@ -13,8 +13,8 @@ with --test-only, without submitting; with --parsable or --quiet, never.
 --opportunistic=yes|no|restart     whether the job may run on idle GPUs beyond the cells of its virtual cluster, which it releases
                        when they are needed: yes (the default): if it can save; no: never; restart: also if it cannot save, its
                        run is then ended and starts again from the beginning
---elastic=MIN-MAX[:STEP]       the job can use these numbers of GPUs: it gets more while GPUs are idle, fewer while others wait, after
-                       a checkpoint each time; with --gpus-per-task the number of tasks changes, else that of nodes
+--elastic=MIN-MAX[:STEP]    the job can use these numbers of GPUs: after a checkpoint it gets more while GPUs are idle, and fewer
+                       while other jobs wait; with --gpus-per-task the number of tasks changes, else that of nodes
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 

@@ -5,6 +5,7 @@ Each step trains on the same BATCH samples on any number of ranks, so the loss c
 
 import os
 import sys
+from pathlib import Path
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -34,7 +35,7 @@ model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.L
 parallel = DistributedDataParallel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 samples = torch.randn(960, 16, generator=torch.Generator().manual_seed(2)).double()  # a multiple of BATCH
-data = TensorDataset(torch.arange(len(samples)), samples, samples.sum(dim=1, keepdim=True).sin())
+data = TensorDataset(samples, samples.sum(dim=1, keepdim=True).sin())
 sampler = ResumableSampler(len(data), seed=1, rank=rank, ranks=ranks)
 
 checkpointer = Checkpointer.from_env()
@@ -43,7 +44,7 @@ state = TrainingState(model=model, optimizer=optimizer, sampler=sampler)  # not 
 step = state.restore(checkpointer)
 share = checkpointer.batch(BATCH, most=MOST)
 loader = DataLoader(data, batch_size=share.of_pass, sampler=sampler, generator=torch.Generator())
-record = open("losses", "a") if rank == 0 else None
+losses = Path("losses").open("a") if rank == 0 else None  # noqa: SIM115 - until the end of the program
 
 
 def train(batches) -> float:
@@ -51,7 +52,7 @@ def train(batches) -> float:
     total = 0.0
     optimizer.zero_grad()
     for place in range(share.passes):
-        numbers, inputs, targets = next(batches)
+        inputs, targets = next(batches)
         parallel.require_backward_grad_sync = place == share.passes - 1  # the gradients travel once in each step
         loss = torch.nn.functional.mse_loss(parallel(inputs.to(device)), targets.to(device)) / share.passes
         loss.backward()
@@ -67,8 +68,8 @@ while step < STEPS:
         loss = torch.tensor(train(batches), dtype=torch.float64)
         torch.distributed.reduce(loss, 0)
         step += 1
-        if record:
-            print(step, loss.item() / ranks, ranks, file=record, flush=True)
+        if losses:
+            print(step, loss.item() / ranks, ranks, file=losses, flush=True)
         if step == STEPS:
             break
         if checkpointer.should_stop(step):

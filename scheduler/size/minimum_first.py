@@ -1,11 +1,13 @@
 """The sizing `minimum_first`: each job its fewest GPUs in the order of the policy, then the GPUs that are left to elastic jobs.
 
-A job of a fixed size gets the GPUs that it requests. The GPUs that are left go to the elastic jobs step by step, one step each in
-the order, again until nothing is left: where the speed rises ever less with each GPU, as it does for training, equal numbers are
-close to the largest total speed (Optimus, EuroSys 2018, section 4.1, with equal speed functions).
+A job of a fixed size gets the GPUs that it requests. Each step of the GPUs that are left goes to the elastic job with the
+fewest: where the speed rises ever less with each GPU, as it does for training, that is the largest gain (Optimus, EuroSys 2018,
+section 4.1, with equal speed functions).
 """
 
 from __future__ import annotations
+
+import heapq
 
 import numpy as np
 
@@ -14,10 +16,10 @@ from tiresias.scheduler.size.elastic_jobs import is_elastic, least_sizes, most_s
 
 
 class MinimumFirst:
-    """The fewest GPUs for each job, then steps for elastic jobs in turn."""
+    """The fewest GPUs for each job, then steps for elastic jobs."""
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
-        """Return the GPUs of each job. O(jobs + steps given)."""
+        """Return the GPUs of each job. O(jobs + steps x log elastic jobs)."""
         jobs = snapshot.jobs
         elastic = is_elastic(jobs) & ((jobs.state == JobState.WAITING) | jobs.movable)
         if not elastic.any():
@@ -47,15 +49,14 @@ def _granted(snapshot: Snapshot, order: Ints, sizes: Ints, elastic: Bools) -> tu
 
 
 def _give_steps(jobs: Jobs, rows: Ints, sizes: Ints, left: int) -> None:
-    """Add steps to the sizes of elastic jobs in turn while GPUs are left. rows: in the order of the jobs."""
+    """Add steps to the sizes of elastic jobs while GPUs are left, each to the job with the fewest. rows: in the jobs' order."""
     assert jobs.gpu_step is not None
     most, step = most_sizes(jobs).tolist(), jobs.gpu_step.tolist()
-    growing = rows.tolist()
+    growing = [(int(sizes[row]), place, row) for place, row in enumerate(rows.tolist())]
+    heapq.heapify(growing)
     while growing:
-        growing = [row for row in growing if sizes[row] + step[row] <= most[row]]
-        for row in list(growing):
-            if step[row] > left:
-                growing.remove(row)
-                continue
+        size, place, row = heapq.heappop(growing)
+        if step[row] <= left and size + step[row] <= most[row]:
             sizes[row] += step[row]
             left -= step[row]
+            heapq.heappush(growing, (int(sizes[row]), place, row))

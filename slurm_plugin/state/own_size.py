@@ -1,8 +1,8 @@
 """The size of an elastic job, in GPUs: which sizes its request allows, and the request of one of them.
 
 What the owner states for each task or each node stays as it is: with --gpus-per-task the number of tasks changes, with GPUs or
-tasks for each node the number of nodes. Measured on Slurm 22.05, 24.11 and 26.05: an update of NumTasks, NumCPUs and NumNodes in one
-call changes the request of a requeued job, and the GPUs with it.
+tasks for each node the number of nodes. Measured on Slurm 22.05, 24.11 and 26.05: an update of NumTasks, NumCPUs and NumNodes in
+one call changes the request of a requeued job, and the GPUs with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def why_fixed(job: SlurmJob) -> str:
             job.tasks_per_gpu or job.tasks_per_socket or job.gpus_per_socket,
             "its tasks or GPUs are counted by socket or GPU",
         ),
-        (job.gpus < 1 or (job.tasks * unit(job)) % job.gpus, "its tasks are not the same number for each GPU"),
+        (job.gpus < 1 or job.gpus % unit(job), "its GPUs are not the same number on each node"),
     )
     return next((why for found, why in reasons if found), "")
 
