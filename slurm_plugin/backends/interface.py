@@ -202,6 +202,9 @@ class RequestChange:
     cpus: int | None = None
     gpus: tuple[StatedGpus, ...] | None = None  # several of one option: of several types
     uncommented: tuple[CommentField, ...] = ()  # comments that are removed
+    total_gpus: StatedGpus | None = (
+        None  # of all tasks, where their number changes: Slurm 22.05 keeps the former total otherwise
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tiresias.protocol import elastic_sizes
 from tiresias.protocol.elastic_sizes import ElasticSizes
-from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob, StatedGpus
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 NodeGpus = Sequence[tuple[str, int]]
@@ -56,6 +56,11 @@ def step(row: JobRow, job: SlurmJob) -> int:
     """Return the GPUs by multiples of which the size of a job changes; 0: it has a fixed size."""
     found = sizes(row)
     return math.lcm(found.step, unit(job)) if found else 0
+
+
+def total_gpus(gpus: int, gpu_type: str, counts_nodes: bool) -> StatedGpus | None:
+    """Return the GPUs of all tasks of a size, for `RequestChange`; None where the number of nodes changes with the size."""
+    return None if counts_nodes else StatedGpus("job", gpus, "" if "," in gpu_type else gpu_type)
 
 
 def is_other(row: JobRow, job: SlurmJob, nodes: NodeGpus) -> bool:

@@ -15,11 +15,11 @@ Each of them may select parts of the nodes, by the types of the GPUs (part_pins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, StatedGpus
-from tiresias.slurm_plugin.state import own_tasks
+from tiresias.slurm_plugin.state import own_size, own_tasks
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.own_tasks import KEPT
@@ -39,7 +39,7 @@ def pin(job: SlurmJob, way: str, nodes: Sequence[str], typed: Sequence[StatedGpu
     """`job`: as it was before any pin; `typed`: its GPUs with the types of the selected parts, () for any parts."""
     gpus = tuple(typed) or None
     if way == SIZE:
-        return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), tasks=job.tasks, cpus=job.cpus)
+        return _sized((len(nodes), len(nodes)), nodes, {name: getattr(job, name) for name in KEPT})
     if way == NUMBER:
         return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), gpus=gpus)
     if way == ONLY:
@@ -53,8 +53,7 @@ def unpin(row: JobRow) -> RequestChange:
     own, required, excluded = (row.min_nodes, row.max_nodes), _names(row.required), _names(row.excluded)
     gpus = own_tasks.stated_gpus(row) if is_typed(row) else None
     if way(row) == SIZE:
-        kept = own_tasks.read(row)
-        return RequestChange(nodes=own, required=required, tasks=kept.get("tasks"), cpus=kept.get("cpus"))
+        return _sized(own, required, own_tasks.read(row))
     if way(row) == ONLY:
         return RequestChange(excluded=excluded, gpus=gpus)
     if way(row) == NUMBER:
@@ -63,6 +62,12 @@ def unpin(row: JobRow) -> RequestChange:
         return RequestChange(nodes=own, excluded=excluded, gpus=gpus)
     # of a leader that could not write it down
     return RequestChange(nodes=own, required=required, excluded=excluded, gpus=gpus)
+
+
+def _sized(nodes: tuple[int, int], required: Sequence[str], size: Mapping[str, Any]) -> RequestChange:
+    """Return the change to a size. size: the fields KEPT of a job of that size."""
+    total = own_size.total_gpus(size["gpus"], size["gpu_type"], bool(size["gpus_per_node"] or size["tasks_per_node"]))
+    return RequestChange(nodes, tuple(required), tasks=size["tasks"], cpus=size["cpus"], total_gpus=total)
 
 
 def way(row: JobRow) -> str:

@@ -37,9 +37,8 @@ def job(name: str = "1", command: str = "/home/a/train.sh", **more: Any) -> Slur
     return replace(EXAMPLE, id=name, command=command, **values)
 
 
-EXAMPLE = SlurmJob(
-    **dict.fromkeys(SlurmJob.__slots__) | {"script": "", "command": "", "opportunistic": "", "elastic": ""}
-)  # type: ignore[arg-type]
+TEXTS = dict.fromkeys(("script", "command", "opportunistic", "elastic"), "")
+EXAMPLE = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | TEXTS)  # type: ignore[arg-type]
 
 
 def scripts(known: KnownScripts) -> dict[str, str]:

@@ -90,7 +90,7 @@ def test_a_record_with_the_nodes_of_the_last_run_is_not_the_owners_request(job: 
     [{"array_id": 1}, {"requeue": False}, {"exclusive": True}, {"tasks_per_gpu": 1}, {"tasks_per_node": 3}],
 )
 def test_requests_that_cannot_change_their_size(held_job: ActorHarness, request_: dict[str, int]) -> None:
-    held_job.slurm.change(**{"gpus": 4, "tasks": 4, "elastic": "1-8", **request_})
+    held_job.slurm.change("1", gpus=4, **{"tasks": 4, "elastic": "1-8", **request_})
     held_job.refresh()
     assert held_job.row.elastic == "fixed"
 
