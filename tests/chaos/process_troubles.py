@@ -37,15 +37,14 @@ class ProcessTroubles(Remedies):
         return next((word.partition("=")[2] for word in environment if word.startswith("SLURM_JOB_NAME=")), "")
 
     def step_clock(self, _job: str) -> str | None:
-        """The controller's alone: the machine's clock must not be set, and Linux has no namespace for it.
-
-        A clock that is set back makes the ends of the last seconds lie ahead, and the journal corrects them.
-        """
+        """The controller's alone: the machine's clock must not be set, and Linux has no namespace for it."""
         if not self._breaks("clock"):
             return None
         step = self._dice.choice([-3600, -30, 30, 3600])
         self._write("clock", str(step))
-        self.blind.append((time.time() - 1 + min(step, 0), time.time() + 40))
+        self.blind.append((time.time() - 1, time.time() + 40))
+        if step < 0:
+            self.ahead.append((time.time() + step, time.time()))
         self._mend_later(self._dice.uniform(4, 15), "clock", lambda: self._write("clock", "0"))
         return f"by {step} s"
 
