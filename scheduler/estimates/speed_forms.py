@@ -1,8 +1,8 @@
 """The forms of speed models: which terms a training step consists of, as a function of a job's size.
 
 A step takes T = (C^g + X^g)^(1/g) seconds: C is the sum of the terms of computation, X that of communication, each term a
-coefficient theta >= 0 times a column of the size. g = 1 is the sum of Optimus (EuroSys '18, equations 3 and 4); a larger g is for
-communication that overlaps computation, up to the longer one of both. A form names the columns of a size (a, b, batch):
+coefficient theta >= 0 times a column of the size. g = 1 is the sum of Optimus (EuroSys '18, equations 3 and 4); a larger g is
+for communication that overlaps computation, up to the longer one of both. A form names the columns of a size (a, b, batch):
 
   - parameter servers: a servers, b workers;
   - all-reduce: a nodes, b GPUs on all of them together.

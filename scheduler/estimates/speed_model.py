@@ -4,11 +4,11 @@
     model = fit(points, ALL_REDUCE)
     model.speed(2, 8, 32)     # steps a second on 2 nodes with 8 GPUs together and 32 samples a GPU
 
-The coefficients theta of a form (`speed_forms`) are found by non-negative least squares of relative errors: each row is divided by
-the measured seconds a step. Ten points do not determine seven coefficients, so each is drawn to an expected part of the typical
-time of a step, or to the theta of a job of the same kind. A form with several overlaps g is fitted with each; their predictions
-are averaged, weighted by how well each explains the points. Near measured sizes the model is corrected by their residuals
-(`speed_residuals`).
+The coefficients theta of a form (`speed_forms`) are found by non-negative least squares of relative errors: each row is
+divided by the measured seconds a step. Ten points do not determine seven coefficients, so each is drawn to an expected part
+of the typical time of a step, or to the theta of a job of the same kind. A form with several overlaps g is fitted with each;
+their predictions are averaged, weighted by how well each explains the points. Near measured sizes the model is corrected by
+their residuals (`speed_residuals`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a speed model leaves unexplained near measured sizes: a Gaussian process on the residuals of the logarithm.
 
-Sizes are near if they differ by less than about a factor of two. The correction is a sum of one term each for the three numbers of
-a size, so a point with the same batch corrects the effect of the batch everywhere.
+Sizes are near if they differ by less than about a factor of two. The correction is a sum of one term each for the three
+numbers of a size, so a point with the same batch corrects the effect of the batch everywhere.
 """
 
 from __future__ import annotations
