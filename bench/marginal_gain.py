@@ -44,7 +44,7 @@ def random_jobs(chance: np.random.Generator, count: int, servers: int, workers: 
         demands=chance.integers(1, 3, (count, 2, resources)).astype(np.float64),
         current=np.zeros((count, 2), np.int64),
         resize_seconds=np.full(count, 60.0),
-        young=chance.random(count) < 0.2,
+        uncertain=chance.random(count) < 0.2,
     )
 
 
@@ -73,7 +73,7 @@ def small(cases: int) -> dict[str, Any]:
     for seed in range(cases):
         chance = np.random.default_rng(seed)
         count = int(chance.integers(2, 5))
-        jobs = replace(random_jobs(chance, count, 4, 6, 1), young=np.zeros(count, np.bool_))
+        jobs = replace(random_jobs(chance, count, 4, 6, 1), uncertain=np.zeros(count, np.bool_))
         capacity = int(chance.integers(jobs.demands.sum() + 1, jobs.demands.sum() + 22))
         ratios.append(_total(jobs, allocate(jobs, np.array([float(capacity)]))) / _least(jobs, capacity))
     return {

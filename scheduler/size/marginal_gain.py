@@ -26,7 +26,7 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Floats, Ints
 from tiresias.scheduler.size.exchange import exchanged
 
-YOUNG_FACTOR = 0.95  # of the gain of a job whose estimates are uncertain
+UNCERTAIN_FACTOR = 0.95  # of the gain of a job whose estimates are uncertain
 HORIZON_S = 3600.0
 HYSTERESIS = 1.5  # a resize has to gain so many times what it costs
 _LONGEST = 8  # workers or servers of a step
@@ -46,7 +46,7 @@ class ElasticJobs:
         demands: What a server and a worker take of each resource, shape (jobs, 2, resources).
         current: The size of running jobs, shape (jobs, 2); 0 workers: not running.
         resize_seconds: What a resize costs a running job: save, requeue and restart, shape (jobs,).
-        young: Jobs whose estimates are uncertain, shape (jobs,).
+        uncertain: Jobs whose estimates are uncertain, shape (jobs,).
     """
 
     seconds: Floats
@@ -55,7 +55,7 @@ class ElasticJobs:
     demands: Floats
     current: Ints
     resize_seconds: Floats
-    young: Bools
+    uncertain: Bools
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -89,7 +89,7 @@ def allocate(jobs: ElasticJobs, capacity: Floats, horizon: float = HORIZON_S, hy
         free = _take(_merged(_paths(jobs, seconds, sizes, free, capacity)), jobs.demands, sizes, free)
         if (sizes == before).all():
             break
-    weights = np.where(jobs.young, YOUNG_FACTOR, 1.0)[:, None, None]
+    weights = np.where(jobs.uncertain, UNCERTAIN_FACTOR, 1.0)[:, None, None]
     return exchanged(seconds * weights, jobs.demands, sizes, capacity.astype(np.float64))
 
 
@@ -119,7 +119,9 @@ def _paths(jobs: ElasticJobs, seconds: Floats, sizes: Ints, free: Floats, capaci
     added = np.einsum("ms,jsr->jmr", _MOVES.astype(np.float64), jobs.demands)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.nan_to_num(added / capacity, nan=0.0).max(axis=2)  # of the dominant resource
-    factor = np.where(jobs.young, YOUNG_FACTOR, 1.0)[:, None] / np.maximum(share, np.finfo(np.float64).tiny ** 0.5)
+    factor = np.where(jobs.uncertain, UNCERTAIN_FACTOR, 1.0)[:, None] / np.maximum(
+        share, np.finfo(np.float64).tiny ** 0.5
+    )
     factor = np.where((added <= free).all(axis=2), factor, -1.0)
     active, size, found = np.flatnonzero(sizes[:, 1] > 0), sizes.copy(), []
     while len(active):
@@ -165,17 +167,17 @@ def _take(steps: _Steps, demands: Floats, sizes: Ints, free: Floats) -> Floats:
 
     After a step that does not fit, the later ones of its job are not taken.
     """
-    wanted = np.einsum("is,isr->ir", steps.added.astype(np.float64), demands[steps.job])
-    fits = (np.cumsum(wanted, axis=0) <= free * (1.0 + 1e-9)).all(axis=1)
+    needs = np.einsum("is,isr->ir", steps.added.astype(np.float64), demands[steps.job])
+    fits = (np.cumsum(needs, axis=0) <= free * (1.0 + 1e-9)).all(axis=1)
     fitting = len(fits) if fits.all() else int(fits.argmin())
     taken = np.arange(len(fits)) < fitting
-    free = free - wanted[:fitting].sum(axis=0)
+    free = free - needs[:fitting].sum(axis=0)
     left, ended = free.tolist(), set[int]()
     for at in range(fitting, len(fits)):
         job = int(steps.job[at])
         if job in ended:
             continue
-        rest = [have - need for have, need in zip(left, wanted[at].tolist(), strict=True)]
+        rest = [have - need for have, need in zip(left, needs[at].tolist(), strict=True)]
         if min(rest) >= -1e-9:
             left, taken[at] = rest, True
         else:

@@ -124,7 +124,7 @@ def test_a_prior_alone_is_used_as_it_is_and_calibrated_later() -> None:
 
 
 def test_newer_points_count_more() -> None:
-    """The job becomes half as fast; after a hundred more points its model says so."""
+    """The job becomes half as fast; after 150 more points its model is half as fast too."""
     model, slower = fit(paper_points(50, 1), EQUATION_4), paper_points(150, 2) * [1, 1, 1, 0.5]
     before = float(model.speed(3, 5, 32))
     for first in range(0, len(slower), 10):

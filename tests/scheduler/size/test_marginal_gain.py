@@ -34,7 +34,7 @@ def some_jobs(seed: int, jobs: int, servers: int = 3, workers: int = 4, resource
         demands=chance.integers(1, 3, (jobs, 2, resources)).astype(np.float64),
         current=np.zeros((jobs, 2), np.int64),
         resize_seconds=np.full(jobs, 60.0),
-        young=np.zeros(jobs, np.bool_),
+        uncertain=np.zeros(jobs, np.bool_),
     )
 
 
@@ -49,7 +49,7 @@ def gpu_jobs(seconds: list[list[float]], least: int = 1, current: list[int] | No
         demands=np.ones((jobs, 2, 1)),
         current=np.stack([np.zeros(jobs, np.int64), np.array(current or [0] * jobs)], axis=1),
         resize_seconds=np.full(jobs, 60.0),
-        young=np.zeros(jobs, np.bool_),
+        uncertain=np.zeros(jobs, np.bool_),
     )
 
 
@@ -143,10 +143,10 @@ def test_the_dominant_resource_counts() -> None:
     assert allocate(jobs, np.array([3.0, 100.0]))[:, 1].tolist() == [2, 1]
 
 
-def test_a_young_job_yields_where_gains_are_close() -> None:
+def test_a_uncertain_job_yields_where_gains_are_close() -> None:
     jobs = gpu_jobs([[200, 100], [200, 97]])
     assert gpus_of(jobs, 3) == [1, 2]
-    assert gpus_of(replace(jobs, young=np.array([False, True])), 3) == [2, 1]
+    assert gpus_of(replace(jobs, uncertain=np.array([False, True])), 3) == [2, 1]
 
 
 def test_a_resize_has_to_gain_its_cost() -> None:
@@ -185,7 +185,7 @@ def test_impossible_numbers_are_impossible_sizes() -> None:
     assert gpus_of(gpu_jobs([[100, np.nan, np.inf, np.nan]]), 4) == [1]
 
 
-def test_no_jobs_and_no_room() -> None:
+def test_no_jobs_and_no_capacity() -> None:
     assert gpus_of(gpu_jobs([[100, 50]] * 3), 0) == [0, 0, 0]
     jobs = replace(some_jobs(1, 1), **{name: getattr(some_jobs(1, 1), name)[:0] for name in ElasticJobs.__slots__})
     assert allocate(jobs, np.array([5.0])).shape == (0, 2)
