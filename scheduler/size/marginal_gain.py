@@ -30,6 +30,7 @@ UNCERTAIN_FACTOR = 0.95  # of the gain of a job whose estimates are uncertain
 HORIZON_S = 3600.0
 HYSTERESIS = 1.5  # a resize has to gain so many times what it costs
 _LONGEST = 8  # workers or servers of a step
+_TOLERANCE = 1e-9  # of resources, for sums of floats
 _PASSES = 8  # each begins where the last one ended, with the steps that still fit
 _MOVES = np.array(
     [move for count in range(1, _LONGEST + 1) for move in ((0, count), (count, 0), (count, count))], np.int64
@@ -140,7 +141,7 @@ _NO_STEPS = _Steps(np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros(0
 def _gains(seconds: Floats, factor: Floats, active: Ints, size: Ints) -> Floats:
     """Return the gain of each move of each active job, shape (active, moves); below 0 where it is not possible."""
     aim = size[active][:, None, :] + _MOVES[None]
-    inside = (aim < seconds.shape[1:]).all(axis=2)
+    inside = np.all(aim < seconds.shape[1:], axis=2)
     aim = np.where(inside[:, :, None], aim, 0)
     then = np.where(inside, seconds[active[:, None], aim[:, :, 0], aim[:, :, 1]], np.inf)
     now = seconds[active, size[active, 0], size[active, 1]][:, None]
@@ -168,19 +169,24 @@ def _take(steps: _Steps, demands: Floats, sizes: Ints, free: Floats) -> Floats:
     After a step that does not fit, the later ones of its job are not taken.
     """
     needs = np.einsum("is,isr->ir", steps.added.astype(np.float64), demands[steps.job])
-    fits = (np.cumsum(needs, axis=0) <= free * (1.0 + 1e-9)).all(axis=1)
+    fits = np.all(np.cumsum(needs, axis=0) <= free * (1.0 + 1e-9), axis=1)
     fitting = len(fits) if fits.all() else int(fits.argmin())
-    taken = np.arange(len(fits)) < fitting
     free = free - needs[:fitting].sum(axis=0)
-    left, ended = free.tolist(), set[int]()
-    for at in range(fitting, len(fits)):
-        job = int(steps.job[at])
-        if job in ended:
-            continue
-        rest = [have - need for have, need in zip(left, needs[at].tolist(), strict=True)]
-        if min(rest) >= -1e-9:
-            left, taken[at] = rest, True
+    left, later = _one_by_one(steps.job[fitting:].tolist(), needs[fitting:].tolist(), free.tolist())
+    taken = np.concatenate((np.ones(fitting, np.bool_), np.array(later, np.bool_)))
+    np.add.at(sizes, steps.job[taken], steps.added[taken])
+    return np.maximum(np.array(left, np.float64), 0.0)
+
+
+def _one_by_one(jobs: list[int], needs: list[list[float]], free: list[float]) -> tuple[list[float], list[bool]]:
+    """Return what remains free and which steps fit, each with what it needs, after those before it."""
+    taken, ended = [], set[int]()
+    for job, need in zip(jobs, needs, strict=True):
+        rest = free if job in ended else [have - part for have, part in zip(free, need, strict=True)]
+        fits = job not in ended and min(rest) >= -_TOLERANCE
+        taken.append(fits)
+        if fits:
+            free = rest
         else:
             ended.add(job)
-    np.add.at(sizes, steps.job[taken], steps.added[taken])
-    return np.maximum(np.array(left), 0.0)
+    return free, taken

@@ -91,7 +91,7 @@ def test_capacity_minimum_and_cap_hold(seed: int, count: int, capacity: int, res
     jobs = replace(jobs, least=least, most=most)
     sizes = allocate(jobs, np.full(resources, float(capacity)))
     assert (used(jobs, sizes) <= capacity).all()
-    runs = sizes.any(axis=1)
+    runs = np.any(sizes, axis=1)
     assert (sizes[runs] >= least[runs]).all()
     assert (sizes <= most).all()
 
@@ -100,7 +100,7 @@ def test_capacity_minimum_and_cap_hold(seed: int, count: int, capacity: int, res
 def test_the_first_jobs_get_their_minimum(seed: int, capacity: int) -> None:
     """A job has nothing only where its minimum did not fit after those of the jobs before it."""
     jobs = some_jobs(seed, 6)
-    runs, free = allocate(jobs, np.array([float(capacity)])).any(axis=1), float(capacity)
+    runs, free = np.any(allocate(jobs, np.array([float(capacity)])), axis=1), float(capacity)
     for job in range(6):
         need = float(jobs.demands[job].sum())
         assert runs[job] == (need <= free)
