@@ -2,7 +2,8 @@
 
 Curves of three families (`loss_families`) are fitted to the whole history and to later parts of it, as the first steps of a
 training follow another law than the rest; after a sudden drop, as by a lower learning rate, to what follows it. Each is
-judged by how well it predicts the newest fifth of the points from the earlier ones, and the best one is the law.
+judged by how well it predicts the newest fifth of the points from the earlier ones, and the best one is the law; of equal
+ones that of the longest part.
 
 A learning rate that decays at the end makes the loss fall faster than any of these laws. A curve that bends upwards cannot be
 faster than its present slope, so `Remaining` has a lower end that allows for twice that slope, and a second estimate for jobs
@@ -27,6 +28,8 @@ from tiresias.scheduler.model import Floats
 LEAST_POINTS = 5
 _PARTS = (0.0, 0.25, 0.5, 0.625, 0.75)  # of the points, which a fitted part leaves out at the beginning
 _HELD_OUT = 0.2  # of the points
+_CHANCE = 3.0  # standard deviations of the error on the held-out points: errors that differ by less are equal
+_MOST_EQUAL = 0.5  # as a part of the smallest error; with few points three deviations are more
 _PLAUSIBLE = 3.0  # a law predicts the held-out points at most so many times worse than the best one
 _STEEPER = 2.0  # a decaying learning rate makes the curve at most so many times steeper
 _MOST_STEPS = 10.0  # in parts of the steps so far: a law predicts no further
@@ -144,8 +147,7 @@ def converged(losses: npt.ArrayLike, threshold: float, epochs: int) -> bool:
 
 
 def _laws(steps: Floats, losses: Floats) -> tuple[Law, ...]:
-    """Return the fits of all families to all parts, the best first: of those whose errors differ by less than chance the one with
-    the longest part."""
+    """Return the fits of all families to all parts, the best first."""
     count = len(steps)
     known = count - max(2, int(_HELD_OUT * count))
     found = []
@@ -156,11 +158,15 @@ def _laws(steps: Floats, losses: Floats) -> tuple[Law, ...]:
             early = fit_family(family, steps[first:known], losses[first:known])
             error = float(np.sqrt(((early.loss(steps[known:]) - losses[known:]) ** 2).mean()))
             found.append(Law(fit_family(family, steps[first:], losses[first:]), error))
-    best = min(law.error for law in found)
-    equal = best * (1.0 + 1.0 / math.sqrt(2.0 * (count - known)))
-    return tuple(
-        sorted(found, key=lambda law: (law.error > equal, law.curve.first if law.error <= equal else 0, law.error))
-    )
+    return _ordered(found, count - known)
+
+
+def _ordered(laws: list[Law], held_out: int) -> tuple[Law, ...]:
+    """Return the best law first: of those whose errors differ by chance the one with the longest part; then by error."""
+    best = min(law.error for law in laws)
+    equal = best * (1.0 + min(_CHANCE / math.sqrt(2.0 * held_out), _MOST_EQUAL))
+    first = min((law for law in laws if law.error <= equal), key=lambda law: (law.curve.first, law.error))
+    return first, *sorted((law for law in laws if law is not first), key=lambda law: law.error)
 
 
 def _slope(steps: Floats, losses: Floats) -> Slope:

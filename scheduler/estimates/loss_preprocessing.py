@@ -9,6 +9,7 @@ from tiresias.scheduler.model import Floats
 
 NEIGHBOURS = 5  # points on each side that an outlier is compared with
 LEAST_POINTS = 6  # of a part of a curve that is fitted alone
+_AROUND = 8  # changes on each side that a drop is compared with
 _SUDDEN = 4.0  # a drop is so many times as large as the changes around it
 
 
@@ -33,13 +34,15 @@ def without_outliers(losses: Floats) -> Floats:
 def last_drop(losses: Floats) -> int:
     """Return the index of the first loss after the last sudden drop, as after a lower learning rate; 0: there is none.
 
-    A drop is sudden if the losses fall further than several times any change among the four before and the four after it. The part
-    that follows has LEAST_POINTS at least.
+    A drop is sudden if the losses fall further than several times any change among the eight before and the eight after it, and
+    stay there: the medians of the losses on both sides differ by half of it at least. The part that follows has LEAST_POINTS or
+    more.
     """
-    falls = -np.diff(losses)
-    found = 0
-    for at in range(4, len(falls) - LEAST_POINTS + 1):
-        around = np.abs(np.concatenate((falls[at - 4 : at], falls[at + 1 : at + 5])))
-        if falls[at] > _SUDDEN * around.max() and falls[at] > 0.0:
-            found = at + 1
+    falls, found = -np.diff(losses), 0
+    for at in range(_AROUND, len(falls) - LEAST_POINTS + 1):
+        around = np.abs(np.concatenate((falls[at - _AROUND : at], falls[at + 1 : at + 1 + _AROUND])))
+        if falls[at] > _SUDDEN * around.max():
+            before, after = losses[at + 1 - _AROUND : at + 1], losses[at + 1 : at + 1 + _AROUND]
+            if np.median(before) - np.median(after) > falls[at] / 2.0:
+                found = at + 1
     return found
