@@ -80,7 +80,7 @@ def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
 
 
 def sizes_at(noted: list[tuple[int, str]], submit: int) -> str:
-    """Return the sizes of what was submitted then; "" where others were noted at about that time, by the next or an earlier submission.
+    """Return the sizes of what was submitted then; "" where others were noted at about that time, by another submission.
 
     A job of unknown sizes starts with the GPUs that it requests, and its supervisor reports its sizes.
     """
