@@ -51,7 +51,7 @@ def cells(clusters: Sequence[MappedCluster], nodes: Nodes) -> tuple[CellState | 
     short = [text for chain in state.chains.values() for text in _too_few(state, chain)]
     if not short:
         return state, [fine("virtual clusters", f"the cells of {len(clusters)} fit into the nodes")]
-    remedy = f"repair {_named(bad)}; until then some jobs within their cells wait"
+    remedy = f"repair {named(bad)}; until then some jobs within their cells wait"
     return state, [Finding(Level.RISK, "virtual clusters", text, remedy) for text in short]
 
 
@@ -116,15 +116,10 @@ def _closed(cluster: MappedCluster, rules: SlurmRules, managed: Collection[str])
     names = [name for name in cluster.partitions or managed if name in managed and name in rules.partitions]
     partitions = [rules.partitions[name] for name in names]
     accounts, qos = set(cluster.accounts), set(cluster.qos)
-    if accounts and partitions and not any(
-        accounts & (one.allow_accounts if one.allow_accounts is not None else accounts - one.deny_accounts)
-        for one in partitions
-    ):  # fmt: skip
-        return f"no job reaches it: partition {_named(names)} allows none of the accounts {_named(sorted(accounts))}"
-    if qos and partitions and not any(
-        qos & (one.allow_qos if one.allow_qos is not None else qos - one.deny_qos) for one in partitions
-    ):  # fmt: skip
-        return f"no job reaches it: partition {_named(names)} allows none of the QOS {_named(sorted(qos))}"
+    if accounts and partitions and not any(one.admits_account(name) for one in partitions for name in accounts):
+        return f"no job reaches it: partition {named(names)} allows none of the accounts {named(sorted(accounts))}"
+    if qos and partitions and not any(one.admits_qos(name) for one in partitions for name in qos):
+        return f"no job reaches it: partition {named(names)} allows none of the QOS {named(sorted(qos))}"
     return ""
 
 
@@ -133,7 +128,7 @@ def nodes_without_cells(nodes: Sequence[SlurmNode], managed: Collection[str]) ->
     out = [node.name for node in nodes if node.gpus and not set(node.partitions) & set(managed)]
     if out:
         verb, them = ("is", "it") if len(out) == 1 else ("are", "them")
-        text = f"{_named(out)} {verb} in no managed partition: no cell contains {them}"
+        text = f"{named(out)} {verb} in no managed partition: no cell contains {them}"
         yield Finding(Level.ADVICE, "virtual clusters", text, "add the partition to `partitions`, or nothing")
 
 
@@ -146,13 +141,14 @@ def nodes_of_partitions(
         out = [node.name for node in there if cluster.partitions and not set(node.partitions) & set(cluster.partitions)]
         if out:
             text = (
-                f"its jobs are those of partition {_named(sorted(cluster.partitions))}, and its cells may be bound to "
-                f"{_named(out)}, where these cannot run"
+                f"its jobs are those of partition {named(sorted(cluster.partitions))}, and its cells may be bound to "
+                f"{named(out)}, where these cannot run"
             )
             remedy = "leave out `partitions`, or name a GPU type or a cell type that only these nodes have"
             yield Finding(Level.RISK, f"virtual cluster {cluster.tenant.name}", text, remedy)
 
 
-def _named(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
