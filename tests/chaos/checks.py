@@ -17,7 +17,7 @@ A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it acc
 run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
 of a job that it is about to launch for a stray one and removes it, once in thousands of launches ("Purging vestigial job
 script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back. What befalls the
-jobs of such a moment, in ways of lost, twice and ledger_*, is counted apart, as by_slurm.
+jobs of such a moment, in ways of lost, twice, redone and ledger_*, is counted apart, as by_slurm.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class Check:
         found = requeues(self._scene.trouble / "requeues.jsonl")
         twins = self._submitted_twice()
         once = {one: result for one, result in results.items() if one.partition("_")[0] not in twins}
-        self.evidence["redone"] += redone(found, self._deadline, once, name)
+        for words in redone(found, self._deadline, once, name):
+            self._note("redone", words.partition(":")[0].partition("_")[0], words)
         starts: dict[tuple[str, str], list[float]] = {}
         for run in self.logged:
             starts.setdefault((run.id, run.name), []).append(run.start)

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.guarantees import start_of
+from tests.chaos.guarantees import ROUNDED_S, start_of
 from tests.chaos.tenants import GPUS_PER_PART, PART_TYPES
 
 
 @dataclass(frozen=True, slots=True)
 class SeenDevices:
-    """What a run noted on its first node (scene.NOTE_DEVICES). devices: the indexes of its GPUs there."""
+    """What a run noted on its first node (scene.NOTE_DEVICES). time: in whole seconds. devices: the indexes of its GPUs there."""
 
     name: str
     job: str
@@ -51,7 +51,7 @@ def seen_devices(folder: Path) -> list[SeenDevices]:
 def selected_parts(journal: sqlite3.Connection, seen: Iterable[SeenDevices]) -> Iterator[SelectedParts]:
     """Yield the parts of the start that led to each run."""
     for one in seen:
-        nodes, parts = start_of(journal, one.job, one.time, "nodes, parts") or ("[]", "[]")
+        nodes, parts = start_of(journal, one.job, one.time + ROUNDED_S, "nodes, parts") or ("[]", "[]")
         by_node = {node: tuple(gpus) for (node, _), gpus in zip(json.loads(nodes), json.loads(parts), strict=False)}
         yield SelectedParts(one, by_node.get(one.node, ()))
 

@@ -30,7 +30,7 @@ def test_a_run_notes_its_gpus_on_its_first_node(tmp_path: Path) -> None:
 def test_the_parts_are_those_of_the_last_start_on_the_node(nodes: str, parts: str, selected: tuple[int, ...]) -> None:
     db = sqlite3.connect(":memory:")
     db.execute("create table intent (kind text, id text, began real, nodes text, parts text)")
-    rows = [(950.0, '[["gpu02", 2]]', "[[2, 0]]"), (1004.0, nodes, parts), (1010.0, '[["gpu02", 2]]', "[[2, 0]]")]
+    rows = [(950.0, '[["gpu02", 2]]', "[[2, 0]]"), (1005.4, nodes, parts), (1010.0, '[["gpu02", 2]]', "[[2, 0]]")]
     db.executemany("insert into intent values ('start', '8', ?, ?, ?)", rows)
     assert list(selected_parts(db, [RUN])) == [SelectedParts(RUN, selected)]
 

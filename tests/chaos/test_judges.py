@@ -43,6 +43,12 @@ def test_a_parked_run_redoes_nothing_however_long_it_waited_for_others() -> None
     assert len(redone(found, DEADLINE, {"train": result(0, 3)}, lambda *_: "train")) == 1
 
 
+def test_a_run_that_had_ended_when_its_group_was_requeued_may_redo_steps() -> None:
+    """Its node failed, and others of its group had parked."""
+    found = [Requeue(150.0, "7", 0, 1.0, "drain")]
+    assert redone(found, DEADLINE, {"train": result(0, 3)}, lambda *_: "train") == []
+
+
 def test_a_run_that_others_ended_may_redo_steps() -> None:
     found = [Requeue(150.0, "7", 0, 1.0)]
     assert redone(found, DEADLINE, {"train": result(0, 0, 9)}, lambda *_: "train") == []
