@@ -192,7 +192,7 @@ class Check:
         twins = self._submitted_twice()
         once = {one: result for one, result in results.items() if one.partition("_")[0] not in twins}
         for words in redone(found, self._deadline, once, name):
-            self._note("redone", words.partition(":")[0].partition("_")[0], words)
+            self.note("redone", words.partition(":")[0].partition("_")[0], words)
         starts: dict[tuple[str, str], list[float]] = {}
         for run in self.logged:
             starts.setdefault((run.id, run.name), []).append(run.start)
@@ -226,20 +226,21 @@ class Check:
             if result.finished and not result.curve_is_right:
                 self.evidence["wrong_curves"].append(result.id)
             if not result.finished and not fates[result.id]:
-                self._note("lost", result.id.partition("_")[0], result.id)
+                self.note("lost", result.id.partition("_")[0], result.id)
 
     def _check_runs(self) -> None:
         last: dict[tuple[str, str], LoggedRun] = {}
         for run in self.logged:
             before = last.get((run.id, run.name))
             if before and run.start < before.end:
-                self._note("twice", run.name, f"{run.name} {run.id}: {before} and {run}")
+                self.note("twice", run.name, f"{run.name} {run.id}: {before} and {run}")
             last[run.id, run.name] = run
         for result in self._results:
             if result.overlapping:
-                self._note("twice", result.id.partition("_")[0], result.id)
+                self.note("twice", result.id.partition("_")[0], result.id)
 
-    def _note(self, what: str, name: str, words: str) -> None:
+    def note(self, what: str, name: str, words: str) -> None:
+        """Count a violation about a job; one of a job of which a killed slurmctld may have forgotten something, as Slurm's own."""
         self.evidence[BY_SLURM if name in self.shaken else what].append(words)
 
     def _compare_ledger(self) -> None:
@@ -253,7 +254,7 @@ class Check:
         for left in (one for each in own.values() for one in each):
             name = self._name_of(left)
             if name not in foreign and left.end and not self._is_blind(left.start, left.end):
-                self._note("ledger_extra", name, f"{left}")
+                self.note("ledger_extra", name, f"{left}")
 
     def _name_of(self, run: JournaledRun) -> str:
         """Slurm gives an id to job after job; "" where its log has no such run."""
@@ -265,11 +266,11 @@ class Check:
         same = [one for one in own if abs(one.start - run.start) <= 1]
         if not same:
             if run.end - run.start >= SHORTEST_SEEN and not self._is_blind(run.start, run.end):
-                self._note("ledger_missing", run.name, f"{run}")
+                self.note("ledger_missing", run.name, f"{run}")
             return
         own.remove(same[0])
         if abs(same[0].end - run.end) > 1 and not self._is_blind(min(run.end, same[0].end), max(run.end, same[0].end)):
-            self._note("ledger_wrong", run.name, f"{run}: {same[0]}")
+            self.note("ledger_wrong", run.name, f"{run}: {same[0]}")
 
     def _is_blind(self, start: float, end: float) -> bool:
         """Whether something happened in that time that hid it from the controller."""

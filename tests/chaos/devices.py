@@ -2,8 +2,8 @@
 
 misplaced   runs whose CUDA_VISIBLE_DEVICES has other GPUs than those of the parts that their start selected
 
-A start on one node that takes GPUs of several parts cannot be stated for jobs with GPUs for each task
-(slurm_plugin/state/part_pins.py): of such a one the number of GPUs is compared.
+Not every selection can be stated (slurm_plugin/state/part_pins.py). Of a start on one node that takes GPUs of several parts, the
+number is compared, as the jobs request GPUs for each task; one on several nodes that takes different parts is not judged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SeenDevices:
 
 @dataclass(frozen=True, slots=True)
 class SelectedParts:
-    """The GPUs of a start on the first node of a run, by part; `gpus` () where it is on other nodes, or selected no parts."""
+    """The GPUs of a start on the first node of a run, by part; `gpus` () where it is on other nodes, or states no parts."""
 
     seen: SeenDevices
     gpus: tuple[int, ...]
@@ -52,8 +52,9 @@ def selected_parts(journal: sqlite3.Connection, seen: Iterable[SeenDevices]) -> 
     """Yield the parts of the start that led to each run."""
     for one in seen:
         nodes, parts = start_of(journal, one.job, one.time + ROUNDED_S, "nodes, parts") or ("[]", "[]")
-        by_node = {node: tuple(gpus) for (node, _), gpus in zip(json.loads(nodes), json.loads(parts), strict=False)}
-        yield SelectedParts(one, by_node.get(one.node, ()))
+        by_node = dict(zip((node for node, _ in json.loads(nodes)), map(tuple, json.loads(parts)), strict=False))
+        is_stated = len(by_node) == 1 or len(set(map(_used, by_node.values()))) == 1
+        yield SelectedParts(one, by_node.get(one.node, ()) if is_stated else ())
 
 
 def misplaced(found: Iterable[SelectedParts]) -> list[str]:
@@ -65,8 +66,12 @@ def misplaced(found: Iterable[SelectedParts]) -> list[str]:
     ]
 
 
+def _used(gpus: tuple[int, ...]) -> tuple[bool, ...]:
+    return tuple(map(bool, gpus))
+
+
 def _is_in(devices: tuple[int, ...], gpus: tuple[int, ...]) -> bool:
-    if sum(map(bool, gpus)) > 1:
+    if sum(_used(gpus)) > 1:
         return len(devices) == sum(gpus)
     count = Counter(device // GPUS_PER_PART for device in devices)
     return tuple(count[part] for part in range(len(PART_TYPES))) == gpus

@@ -152,11 +152,9 @@ class PartCampaign(TenantCampaign):
         super().check_more(check)
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
             found = list(devices.selected_parts(db, devices.seen_devices(self.scene.folder / "devices")))
-        forgotten = [
-            one for one in found if one.seen.name in check.shaken
-        ]  # a killed slurmctld may forget the pin of a start
-        judged = [one for one in found if one.gpus and one not in forgotten]
-        check.evidence["misplaced"] = devices.misplaced(judged)
+        judged, check.evidence["misplaced"] = [one for one in found if one.gpus], []
+        for words in devices.misplaced(judged):  # a killed slurmctld may have forgotten the pin of a start
+            check.note("misplaced", words.partition(" ")[0], words)
         in_one_part = sum(sum(map(bool, one.gpus)) == 1 for one in judged)
         check.judged |= {"devices_seen": len(found), "devices_judged": len(judged), "in_one_part": in_one_part}
 
