@@ -135,9 +135,8 @@ class Journal(History):
         )
 
     def savers(self) -> set[tuple[int, str]]:
-        """Return uid and kind of all jobs of which a run saved, by itself or on request."""
-        saved = "(save is not null or pause is not null)"
-        found = f"select distinct uid, kind from run join job using (key) where kind != '' and {saved}"
+        """Return uid and kind of all jobs of which a run saved."""
+        found = "select distinct uid, kind from run join job using (key) where kind != '' and save is not null"
         return set(self._db.execute(found))
 
     def late(self) -> dict[tuple[int, str], float]:

@@ -1,8 +1,7 @@
 """Which jobs are known to save.
 
-A run that saved, by itself or on request, shows it for all jobs of its script, also for those that wait already: tsbatch assumes
-it for each later submission. Whether a save is in time depends on the name and the number of GPUs, too: that is known for the jobs
-of a kind only.
+A run that reports a save shows it for all jobs of its script, also for those that wait already: tsbatch assumes it for each later
+submission. Whether a save is in time depends on the name and the number of GPUs, too: that is known for the jobs of a kind only.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class SaveProof:
         return int(any(run.save is not None for run in runs))
 
     def has_saved(self, row: JobRow, runs: Iterable[RunRow]) -> bool:
-        """Return whether a run of the job, or of another job of its script, has saved, by itself or on request."""
-        is_known = _script(row) in self._savers
+        """Return whether a run of the job or of its kind has saved or parked, or one of its script has reported a save."""
+        is_known = _script(row) in self._savers or _saver(row) in self._proven
         return is_known or any(run.save is not None or run.pause is not None for run in runs)
 
     def note_saved(self, row: JobRow) -> None:
@@ -50,7 +49,6 @@ class SaveProof:
     def note_parked(self, row: JobRow) -> None:
         """Note that a run parked on request; the journal has it with the run."""
         self._proven.add(_saver(row))
-        self._savers.add(_script(row))
         self._late.pop(_saver(row), None)
 
     def note_late(self, row: JobRow, now: float) -> None:
