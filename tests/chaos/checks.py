@@ -211,7 +211,8 @@ class Check:
 
     def _judge_idle_and_service(self, journal: Path) -> None:
         plain = {job.name: job.plain for job in self._scene.jobs.values() if job.plain}
-        broken, longest = idle(self._sampler.samples, plain, self.windows)
+        nodes = {job.name: job.nodes for job in self._scene.jobs.values() if job.nodes}
+        broken, longest = idle(self._sampler.samples, plain, self.windows, nodes)
         self.evidence["idle"] += broken
         rows = [Accounted(run.id, run.name, run.start, run.end, run.gpus) for run in self.logged]
         foreign = [job.name for job in self._scene.jobs.values() if job.foreign]  # Slurm may count no GPUs of them

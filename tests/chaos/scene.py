@@ -46,8 +46,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 @dataclass(slots=True)
 class Job:
     """What the driver requested. tasks: its number of trainers. fate: "" or why it need not finish: cancelled, or killed by the
-    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus: its account
-    and its GPUs, in a campaign with tenants."""
+    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus, nodes: its
+    account, its GPUs and the nodes that it requests, in a campaign with tenants."""
 
     name: str
     user: str
@@ -60,6 +60,7 @@ class Job:
     fate: str = ""
     tenant: str = ""
     gpus: int = 0
+    nodes: int = 0
 
 
 @dataclass(slots=True)

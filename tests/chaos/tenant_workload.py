@@ -39,11 +39,11 @@ def _tenant(dice: random.Random, number: int) -> str:
 
 def _job(scene: Scene, dice: random.Random, name: str, tenant: str, gpus: int, at: float) -> Job:
     """A training on as few nodes as hold its GPUs, or a job that cannot save."""
-    user = dice.choice(USERS)
+    user, nodes = dice.choice(USERS), whole_nodes(gpus)
     seconds = round(min(max(dice.expovariate(1 / MEAN_S), SHORTEST_S), LONGEST_S), 1)
-    own = [f"--account={tenant}", f"--nodes={whole_nodes(gpus)}"]
+    own = [f"--account={tenant}", f"--nodes={nodes}"]
     if tenant != OUTSIDE and dice.random() < FIXED_SHARE:
         command = ["sbatch", *scene.options(name, gpus), *own, "--wrap", f"{NOTE_DEVICES}\nsleep {seconds}"]
         return Job(name, user, command, at, trains=False, tenant=tenant, gpus=gpus)
     command = scene.trainer(name, gpus, seconds, *own)
-    return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus)
+    return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus, nodes=nodes)

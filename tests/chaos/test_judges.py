@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,13 @@ def test_gpus_that_idle_beside_a_job_are_reported() -> None:
     assert not waits(60, windows=Windows([Window(1000.0 + at, 1001.0 + at) for at in range(0, 60, 10)]))
     assert not waits(60, windows=Windows([Window(1000, 1060, "bob")]))
     assert waits(60, windows=Windows([Window(1000, 1060, "alice")]))
+
+
+def test_gpus_on_more_nodes_than_a_job_requests_are_no_idle_ones() -> None:
+    samples = [replace(sample(1000.0 + at), free={"gpu01": 3, "gpu02": 3, "gpu03": 2}) for at in range(40)]
+    for gpus, nodes, broken in ((4, 1, 0), (3, 1, 1), (7, 2, 0), (6, 2, 1)):
+        assert len(idle(samples, {"new": gpus}, Windows(), {"new": nodes})[0]) == broken
+    assert len(idle(samples, {"new": 8}, Windows())[0]) == 1, "any nodes do"
 
 
 def test_a_gap_between_samples_is_no_evidence() -> None:
