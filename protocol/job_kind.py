@@ -21,6 +21,11 @@ class Key(NamedTuple):
         return f"{self.script}-{self.gpus}-{digest(self.name.encode(errors='replace'))}.json"
 
 
+def script_of(file: str) -> str:
+    """Return the `script_hash` in `Key.file`."""
+    return file.partition("-")[0]
+
+
 def script_hash(script: bytes) -> str:
     """Return the hash that identifies a script."""
     return digest(script)

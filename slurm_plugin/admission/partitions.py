@@ -19,13 +19,6 @@ def obstacle(job: SlurmJob, partition: Partition, flags: Collection[str]) -> str
         return "PartitionNodeLimit"
     if partition.state in _STATES:
         return _STATES[partition.state]
-    if _refuses(job.qos, partition.allow_qos, partition.deny_qos):
+    if not partition.admits_qos(job.qos):
         return "QOSNotAllowed"
-    return "AccountNotAllowed" if _refuses(job.account, partition.allow_accounts, partition.deny_accounts) else ""
-
-
-def _refuses(name: str, allowed: Collection[str] | None, denied: Collection[str]) -> bool:
-    """Return whether a partition refuses an account or a QOS. A list of allowed names replaces the list of denied ones."""
-    if not name:
-        return False
-    return name not in allowed if allowed is not None else name in denied
+    return "" if partition.admits_account(job.account) else "AccountNotAllowed"

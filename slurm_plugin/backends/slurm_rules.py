@@ -36,6 +36,21 @@ class Partition:
     oversubscribe: str = "NO"  # NO, EXCLUSIVE, YES:4, FORCE:4
     exclusive: bool = False  # jobs get whole nodes
 
+    def admits_account(self, account: str) -> bool:
+        """Return whether it admits jobs of an account; "", not known: it does."""
+        return _admits(account, self.allow_accounts, self.deny_accounts)
+
+    def admits_qos(self, qos: str) -> bool:
+        """Return whether it admits jobs of a QOS; "", not known: it does."""
+        return _admits(qos, self.allow_qos, self.deny_qos)
+
+
+def _admits(name: str, allowed: frozenset[str] | None, denied: frozenset[str]) -> bool:
+    """A list of allowed names replaces the list of denied ones."""
+    if not name:
+        return True
+    return name in allowed if allowed is not None else name not in denied
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:

@@ -52,7 +52,7 @@ def cells(clusters: Sequence[MappedCluster], nodes: Nodes) -> tuple[CellState | 
     short += _bad_pinned(state)
     if not short:
         return state, [fine("virtual clusters", f"the cells of {len(clusters)} fit into the nodes")]
-    remedy = f"repair {_named(bad)}; until then some jobs within their cells wait"
+    remedy = f"repair {named(bad)}; until then some jobs within their cells wait"
     return state, [Finding(Level.RISK, "virtual clusters", text, remedy) for text in short]
 
 
@@ -79,7 +79,7 @@ def _bad_pinned(state: CellState) -> Iterator[str]:
             bad = [node for node in cell.physical.nodes if node in state.bad.nodes] if cell.physical else []
             if bad:
                 verb = "is" if len(bad) == 1 else "are"
-                yield f"{_named(bad)} {verb} down, drained or reserved, in the cell of {name} that is pinned to {hardware}"
+                yield f"{named(bad)} {verb} down, drained or reserved, in the cell of {name} that is pinned to {hardware}"
 
 
 def reach(clusters: Sequence[MappedCluster], rules: SlurmRules, managed: Collection[str]) -> Iterator[Finding]:
@@ -127,15 +127,10 @@ def _closed(cluster: MappedCluster, rules: SlurmRules, managed: Collection[str])
     names = [name for name in cluster.partitions or managed if name in managed and name in rules.partitions]
     partitions = [rules.partitions[name] for name in names]
     accounts, qos = set(cluster.accounts), set(cluster.qos)
-    if accounts and partitions and not any(
-        accounts & (one.allow_accounts if one.allow_accounts is not None else accounts - one.deny_accounts)
-        for one in partitions
-    ):  # fmt: skip
-        return f"no job reaches it: partition {_named(names)} allows none of the accounts {_named(sorted(accounts))}"
-    if qos and partitions and not any(
-        qos & (one.allow_qos if one.allow_qos is not None else qos - one.deny_qos) for one in partitions
-    ):  # fmt: skip
-        return f"no job reaches it: partition {_named(names)} allows none of the QOS {_named(sorted(qos))}"
+    if accounts and partitions and not any(one.admits_account(name) for one in partitions for name in accounts):
+        return f"no job reaches it: partition {named(names)} allows none of the accounts {named(sorted(accounts))}"
+    if qos and partitions and not any(one.admits_qos(name) for one in partitions for name in qos):
+        return f"no job reaches it: partition {named(names)} allows none of the QOS {named(sorted(qos))}"
     return ""
 
 
@@ -144,7 +139,7 @@ def nodes_without_cells(nodes: Sequence[SlurmNode], managed: Collection[str]) ->
     out = [node.name for node in nodes if node.gpus and not set(node.partitions) & set(managed)]
     if out:
         verb, them = ("is", "it") if len(out) == 1 else ("are", "them")
-        text = f"{_named(out)} {verb} in no managed partition: no cell contains {them}"
+        text = f"{named(out)} {verb} in no managed partition: no cell contains {them}"
         yield Finding(Level.ADVICE, "virtual clusters", text, "add the partition to `partitions`, or nothing")
 
 
@@ -164,8 +159,8 @@ def nodes_of_partitions(
         ]
         if out:
             text = (
-                f"its jobs are those of partition {_named(sorted(cluster.partitions))}, and its cells may be bound to "
-                f"{_named(out)}, where these cannot run"
+                f"its jobs are those of partition {named(sorted(cluster.partitions))}, and its cells may be bound to "
+                f"{named(out)}, where these cannot run"
             )
             remedy = "leave out `partitions`, or name a GPU type or a cell type that only these nodes have"
             yield Finding(Level.RISK, f"virtual cluster {cluster.tenant.name}", text, remedy)
@@ -178,6 +173,7 @@ def _possible(tenant: DeclaredTenant) -> Collection[str] | None:
     return {node for cell in tenant.cells for node in cell.nodes}
 
 
-def _named(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more

@@ -15,6 +15,7 @@ from tiresias.slurm_plugin.cluster.finding import Finding, Level
 from tiresias.slurm_plugin.cluster.part_types import selected_types
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.doctor import virtual_cluster_checks as checks
+from tiresias.slurm_plugin.doctor.outside_virtual_clusters import outside
 from tiresias.slurm_plugin.doctor.virtual_cluster_checks import MappedCluster
 from tiresias.slurm_plugin.doctor.virtual_cluster_limits import limits, owned_gpus
 from tiresias.slurm_plugin.observation.allocations import scheduler_nodes
@@ -57,6 +58,7 @@ def findings(
     state, found = checks.cells(clusters, _model(there, switches, config, part_types))
     yield from found
     yield from checks.reach(clusters, rules, managed)
+    yield from outside(clusters, rules, managed)
     yield from checks.nodes_without_cells(nodes, managed)
     yield from checks.nodes_of_partitions(clusters, nodes, managed)
     if state is not None:

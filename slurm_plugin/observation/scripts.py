@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSna
 NEW_SECONDS = 90.0  # after its submission, or after the first lookup
 AGAIN_SECONDS = 3.0  # between two reads of a file
 READS = 300  # files for each snapshot
-WORDS = 8  # of a path and arguments, as Slurm 22.05 shows them together
+WORDS = 8  # of a path at most, before arguments, as Slurm 22.05 shows them together
 
 
 class Notes(NamedTuple):
@@ -130,7 +130,7 @@ class KnownScripts:
 
 
 def _keys(job: SlurmJob) -> list[str]:
-    """Where it may be noted: the whole command, then without the last word, and so on."""
+    """Where it may be noted: the whole command, then its first words, one less each time."""
     words = job.command.split(" ")
-    ends = range(len(words), max(len(words) - WORDS, 0), -1)
+    ends = dict.fromkeys([len(words), *range(min(len(words), WORDS), 0, -1)])
     return [submitted_scripts.key(" ".join(words[:end]), job.name) for end in ends]

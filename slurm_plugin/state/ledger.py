@@ -229,9 +229,12 @@ class Ledger:
         return self.saves.level(row, self.runs[row.key].values())
 
     def _is_another(self, row: JobRow, job: SlurmJob) -> bool:
-        """Return whether Slurm gave the id to a new job: fewer restarts than before, or another submit time of the first run."""
+        """Return whether Slurm gave the id to a new job: fewer restarts than before, or another submit time of the first run.
+
+        A killed slurmctld forgets jobs of its last seconds, and may give such an id again a second later.
+        """
         newest = max(self.runs[row.key], default=0)
-        return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
+        return job.restarts < newest or (job.restarts == 0 and job.submit_time != row.submit)
 
     def _reopen(self, job: SlurmJob) -> JobRow | None:
         """Return the row of a job whose end a killed slurmctld lost; None for any other job.

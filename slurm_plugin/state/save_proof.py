@@ -1,9 +1,14 @@
-"""Which jobs are known to save when they are requested to: by the runs of their kind that parked, or missed their deadline."""
+"""Which jobs are known to save.
+
+A run that reports a save shows it for all jobs of its script, also for those that wait already: tsbatch assumes it for each later
+submission. Whether a save is in time depends on the name and the number of GPUs, too: that is known for the jobs of a kind only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tiresias.protocol.job_kind import script_of
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
@@ -11,12 +16,12 @@ LATE_SECONDS = 3600.0  # for which jobs of a kind are not preempted after one of
 
 
 class SaveProof:
-    """The outcomes of checkpoint requests, by uid and kind of job."""
+    """The outcomes of checkpoint requests, by uid and kind of job, and the scripts whose jobs saved, by uid."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._proven = journal.proven()  # jobs that parked on request
-        self._savers = journal.savers()
+        self._savers = {(uid, script_of(kind)) for uid, kind in journal.savers()}
         self._late = journal.late()
 
     def level(self, row: JobRow, runs: Iterable[RunRow]) -> int:
@@ -33,13 +38,13 @@ class SaveProof:
         return int(any(run.save is not None for run in runs))
 
     def has_saved(self, row: JobRow, runs: Iterable[RunRow]) -> bool:
-        """Return whether a run of the job, or of another job of its kind, has saved, by itself or on request."""
-        is_known = _saver(row) in self._savers or _saver(row) in self._proven
+        """Return whether a run of the job or of its kind has saved or parked, or one of its script has reported a save."""
+        is_known = _script(row) in self._savers or _saver(row) in self._proven
         return is_known or any(run.save is not None or run.pause is not None for run in runs)
 
     def note_saved(self, row: JobRow) -> None:
         """Note that a run saved; the journal has it with the run."""
-        self._savers.add(_saver(row))
+        self._savers.add(_script(row))
 
     def note_parked(self, row: JobRow) -> None:
         """Note that a run parked on request; the journal has it with the run."""
@@ -60,3 +65,8 @@ class SaveProof:
 def _saver(row: JobRow) -> tuple[int, str]:
     """The uid, and what jobs that save alike have in common: a job that tsbatch did not submit is a kind of its own."""
     return row.uid, row.kind or row.key
+
+
+def _script(row: JobRow) -> tuple[int, str]:
+    """The uid, and the script of a job that tsbatch submitted, else the job."""
+    return row.uid, script_of(row.kind) or row.key

@@ -5,6 +5,8 @@ A victim with a beneficiary also waits for the other victims, before the signal 
 
 from __future__ import annotations
 
+import math
+
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.interface import NotRequeueable, SlurmJob
 from tiresias.slurm_plugin.state.intents import COUNTED, Intent, IntentKind, IntentStep
@@ -73,10 +75,17 @@ class Preempting:
 
     def _overdue(self, intent: Intent, report: JobReport, answered: bool, now: float) -> Result:
         """After the deadline a job that is saving and has an older checkpoint is requeued; any other job runs on."""
-        self._context.ledger.saves.note_late(self._context.ledger.jobs[intent.id], now)
+        row = self._context.ledger.jobs[intent.id]
+        if not (answered and report.state == "ended" and self._is_forgotten(row, intent)):
+            self._context.ledger.saves.note_late(row, now)
         if answered and report.state == "saving" and report.step >= 0:
             return _saved(intent)
         return IntentStep.UNHOLD
+
+    def _is_forgotten(self, row: JobRow, intent: Intent) -> bool:
+        """Return whether slurmctld was started after the run: killed, it forgets ends, and shows such runs until nodes register."""
+        run = self._context.ledger.runs[row.key].get(intent.restart)
+        return run is not None and self._context.backend.booted() >= math.floor(run.start)
 
     def _requeue(self, intent: Intent, now: float) -> Result:
         if is_in_run(self._context.fresh(intent.id), intent):

@@ -17,7 +17,7 @@ A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it acc
 run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
 of a job that it is about to launch for a stray one and removes it, once in thousands of launches ("Purging vestigial job
 script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back. What befalls the
-jobs of such a moment, in ways of lost, twice and ledger_*, is counted apart, as by_slurm.
+jobs of such a moment, in ways of lost, twice, redone and ledger_*, is counted apart, as by_slurm.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class Check:
         found = requeues(self._scene.trouble / "requeues.jsonl")
         twins = self._submitted_twice()
         once = {one: result for one, result in results.items() if one.partition("_")[0] not in twins}
-        self.evidence["redone"] += redone(found, self._deadline, once, name)
+        for words in redone(found, self._deadline, once, name):
+            self.note("redone", words.partition(":")[0].partition("_")[0], words)
         starts: dict[tuple[str, str], list[float]] = {}
         for run in self.logged:
             starts.setdefault((run.id, run.name), []).append(run.start)
@@ -210,7 +211,8 @@ class Check:
 
     def _judge_idle_and_service(self, journal: Path) -> None:
         plain = {job.name: job.plain for job in self._scene.jobs.values() if job.plain}
-        broken, longest = idle(self._sampler.samples, plain, self.windows)
+        nodes = {job.name: job.nodes for job in self._scene.jobs.values() if job.nodes}
+        broken, longest = idle(self._sampler.samples, plain, self.windows, nodes)
         self.evidence["idle"] += broken
         rows = [Accounted(run.id, run.name, run.start, run.end, run.gpus) for run in self.logged]
         foreign = [job.name for job in self._scene.jobs.values() if job.foreign]  # Slurm may count no GPUs of them
@@ -225,20 +227,21 @@ class Check:
             if result.finished and not result.curve_is_right:
                 self.evidence["wrong_curves"].append(result.id)
             if not result.finished and not fates[result.id]:
-                self._note("lost", result.id.partition("_")[0], result.id)
+                self.note("lost", result.id.partition("_")[0], result.id)
 
     def _check_runs(self) -> None:
         last: dict[tuple[str, str], LoggedRun] = {}
         for run in self.logged:
             before = last.get((run.id, run.name))
             if before and run.start < before.end:
-                self._note("twice", run.name, f"{run.name} {run.id}: {before} and {run}")
+                self.note("twice", run.name, f"{run.name} {run.id}: {before} and {run}")
             last[run.id, run.name] = run
         for result in self._results:
             if result.overlapping:
-                self._note("twice", result.id.partition("_")[0], result.id)
+                self.note("twice", result.id.partition("_")[0], result.id)
 
-    def _note(self, what: str, name: str, words: str) -> None:
+    def note(self, what: str, name: str, words: str) -> None:
+        """Count a violation about a job; one of a job of which a killed slurmctld may have forgotten something, as Slurm's own."""
         self.evidence[BY_SLURM if name in self.shaken else what].append(words)
 
     def _compare_ledger(self) -> None:
@@ -252,7 +255,7 @@ class Check:
         for left in (one for each in own.values() for one in each):
             name = self._name_of(left)
             if name not in foreign and left.end and not self._is_blind(left.start, left.end):
-                self._note("ledger_extra", name, f"{left}")
+                self.note("ledger_extra", name, f"{left}")
 
     def _name_of(self, run: JournaledRun) -> str:
         """Slurm gives an id to job after job; "" where its log has no such run."""
@@ -264,13 +267,13 @@ class Check:
         same = [one for one in own if abs(one.start - run.start) <= 1]
         if not same:
             if run.end - run.start >= SHORTEST_SEEN and not self._is_blind(run.start, run.end):
-                self._note("ledger_missing", run.name, f"{run}")
+                self.note("ledger_missing", run.name, f"{run}")
             return
         own.remove(same[0])
         first, last = sorted((float(run.end), same[0].end))
         is_corrected = last == run.end and any(begin <= run.end <= end for begin, end in self._ahead)
         if last - first > 1 and not is_corrected and not self._is_blind(first, last):
-            self._note("ledger_wrong", run.name, f"{run}: {same[0]}")
+            self.note("ledger_wrong", run.name, f"{run}: {same[0]}")
 
     def _is_blind(self, start: float, end: float) -> bool:
         """Whether something happened in that time that hid it from the controller."""

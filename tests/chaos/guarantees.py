@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.chaos.tenants import OWNED, Tenant, whole_nodes
+from tests.chaos.tenants import OWNED, Tenant
 from tests.chaos.windows import Window, Windows
 
 BOUND = 5.0  # seconds: Slurm's start
@@ -63,9 +63,16 @@ def grants(journal: sqlite3.Connection) -> list[Grant]:
 
 def cells_of_starts(journal: sqlite3.Connection, runs: Iterable[tuple[str, float]]) -> list[str]:
     """Return the cells of the start that led to each run of Slurm's log. runs: id and StartTime."""
-    last = """select cells from intent where kind = 'start' and id = ? and began between ? - 60 and ? order by began desc limit 1"""
-    found = (journal.execute(last, (job, start, start + ROUNDED_S)).fetchone() for job, start in runs)
+    found = (start_of(journal, job, start + ROUNDED_S, "cells") for job, start in runs)
     return [row[0] if row else "" for row in found]
+
+
+def start_of(journal: sqlite3.Connection, job: str, moment: float, columns: str) -> tuple[str, ...] | None:
+    """Return these columns of the last start of a job in the minute before a moment, seconds; None: there is none."""
+    last = f"""select {columns} from intent where kind = 'start' and id = ? and began between ? - 60 and ?
+    order by began desc limit 1"""
+    found: tuple[str, ...] | None = journal.execute(last, (job, moment - ROUNDED_S, moment)).fetchone()
+    return found
 
 
 def nodes_of(cells: str) -> frozenset[str]:
@@ -128,7 +135,7 @@ def _jobs_of(sample: Shown, name: str, tenant_of: Mapping[str, str]) -> list[str
 
 
 def _has_nodes_for(jobs: Iterable[str], gpus: Mapping[str, int], tenant: Tenant) -> bool:
-    return sum(whole_nodes(gpus[job]) for job in jobs) <= tenant.nodes
+    return tenant.holds([gpus[job] for job in jobs])
 
 
 def elsewhere(runs: Iterable[tuple[str, frozenset[str], frozenset[str]]]) -> list[str]:
@@ -161,7 +168,7 @@ def _excess(
 ) -> Iterable[str]:
     for name, tenant in tenants.items():
         nodes = {node for job, each in sample.guaranteed.items() if tenant_of.get(job) == name for node in each}
-        if len(nodes) > tenant.nodes or (tenant.in_one_rack and len({rack(node) for node in nodes}) > 1):
+        if len(nodes) > tenant.most_nodes or (tenant.in_one_rack and len({rack(node) for node in nodes}) > 1):
             yield f"{name} has cells on {sorted(nodes)}"
 
 

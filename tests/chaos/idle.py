@@ -14,6 +14,7 @@ from tests.chaos.samples import Sample, Waiting
 from tests.chaos.windows import Windows
 
 BOUND = 30.0  # seconds: two deadlines of a preemption, a refused start, and its longest back-off (16 s here)
+ANY_NODES: Mapping[str, int] = {}
 GAP = 4.0  # seconds without a sample after which nothing is known
 MANAGED = ("JobHeldAdmin", "Priority", "Resources", "None", "BadConstraints")  # reasons that the controller can end
 
@@ -24,12 +25,15 @@ class _Watch:
     last: float
 
 
-def idle(samples: Sequence[Sample], plain: Mapping[str, int], windows: Windows) -> tuple[list[str], float]:
-    """plain: GPUs of the jobs without special requests, by name. Returns also the longest time that one waited beside free GPUs."""
+def idle(
+    samples: Sequence[Sample], plain: Mapping[str, int], windows: Windows, nodes: Mapping[str, int] = ANY_NODES
+) -> tuple[list[str], float]:
+    """plain: GPUs of the jobs without special requests, by name. nodes: the most nodes on which one runs, where it requests that.
+    Returns also the longest time that one waited beside free GPUs."""
     watched: dict[tuple[str, str], _Watch] = {}
     worst: dict[tuple[str, str], float] = {}
     for sample in samples:
-        startable = {(one.id, one.name) for one in sample.waiting if _is_startable(one, sample, plain, windows)}
+        startable = {(one.id, one.name) for one in sample.waiting if _is_startable(one, sample, plain, windows, nodes)}
         for job in [job for job in watched if job not in startable or sample.time - watched[job].last > GAP]:
             del watched[job]
         for job in startable:
@@ -44,9 +48,11 @@ def idle(samples: Sequence[Sample], plain: Mapping[str, int], windows: Windows) 
     return broken, max(worst.values(), default=0.0)
 
 
-def _is_startable(one: Waiting, sample: Sample, plain: Mapping[str, int], windows: Windows) -> bool:
-    gpus = plain.get(one.name, 0)
-    fits = 0 < gpus <= sum(sample.free.values())
+def _is_startable(
+    one: Waiting, sample: Sample, plain: Mapping[str, int], windows: Windows, nodes: Mapping[str, int]
+) -> bool:
+    gpus, free = plain.get(one.name, 0), sorted(sample.free.values(), reverse=True)
+    fits = 0 < gpus <= sum(free[: nodes.get(one.name, len(free))])
     return (
         fits
         and sample.is_complete

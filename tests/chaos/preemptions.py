@@ -55,13 +55,16 @@ def victims(journal: Path) -> list[Victim]:
 def redone(
     found: Sequence[Requeue], deadline: float, results: Mapping[str, JobResult], name: Callable[[str, float], str]
 ) -> list[str]:
-    """Of runs that had parked, or that the controller requeued before the deadline: until then it does so for parked ones alone."""
+    """Of runs that had parked, or that the controller requeued before the deadline: until then it does so for parked ones alone.
+
+    A run that is being removed already (`drain`) ended by itself, as by a failure of its node: a victim of a group then.
+    """
     broken = []
     for one in found:
         job = name(one.job, one.time)
         result = results.get(job) or results.get(f"{job}_{one.job.rpartition('_')[2]}")  # a task of an array
         after = _next_run(result, one.time) if result else None
-        controlled = one.before == "parked" or one.seconds < deadline
+        controlled = one.before == "parked" or (one.seconds < deadline and one.before != "drain")
         if after and after.redone and controlled:
             broken.append(f"{result.id if result else ''}: {after.redone} steps were done again after {one}")
     return broken

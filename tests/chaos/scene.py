@@ -26,9 +26,13 @@ TROUBLE = "/run/tiresias/chaos"
 SHARED = "/shared/chaos"
 USERS = ("alice", "bob")
 TRAIN = 'python3 -m tiresias.sandbox.trainer --job "$1${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}" "${@:2}"'
+NOTE_DEVICES = (
+    'echo "$SLURM_JOB_ID $(date +%s) $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES" >> '
+    f'{SHARED}/devices/"$SLURM_JOB_NAME"'
+)  # of each run: devices.py
 SCRIPTS = (  # a checkpoint signal kills the second kind, and it takes no notice of how its program ends
-    f"#!/bin/bash\nexec {TRAIN}\n",
-    f"#!/bin/bash\n{TRAIN}\necho the script goes on\n",
+    f"#!/bin/bash\n{NOTE_DEVICES}\nexec {TRAIN}\n",
+    f"#!/bin/bash\n{NOTE_DEVICES}\n{TRAIN}\necho the script goes on\n",
 )
 STATE_MEGABYTES = 24
 MOUNT = """\
@@ -42,8 +46,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 @dataclass(slots=True)
 class Job:
     """What the driver requested. tasks: its number of trainers. fate: "" or why it need not finish: cancelled, or killed by the
-    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus: its account
-    and its GPUs, in a campaign with tenants."""
+    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus, nodes: its
+    account, its GPUs and the nodes that it requests, in a campaign with tenants."""
 
     name: str
     user: str
@@ -56,6 +60,7 @@ class Job:
     fate: str = ""
     tenant: str = ""
     gpus: int = 0
+    nodes: int = 0
 
 
 @dataclass(slots=True)
@@ -95,7 +100,7 @@ class Scene(Centre):
 
     def _prepare(self, config: dict[str, Any]) -> None:
         self.folder = self.cluster.shared / "chaos"
-        for part in ("", "results", "output"):
+        for part in ("", "results", "output", "devices"):
             (self.folder / part).mkdir()
             (self.folder / part).chmod(0o1777)
         for number, script in enumerate(SCRIPTS):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.chaos.scene import USERS, Scene
-from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OWNED
+from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OWNED, PART_TYPES, PARTED, Tenant
 from tests.chaos.troubles import Troubles
 from tiresias.sandbox import accounts
 
@@ -14,6 +14,7 @@ from tiresias.sandbox import accounts
 class TenantScene(Scene):
     """12 nodes in four racks; both users may use each account."""
 
+    tenants: Mapping[str, Tenant] = OWNED
     shape: Mapping[str, Any] = {
         "nodes": NODES,
         "gpus_per_node": GPUS_PER_NODE,
@@ -24,12 +25,23 @@ class TenantScene(Scene):
     further: Mapping[str, str] = {"MinJobAge": "30"}  # ends are seen after an outage of the controller, too
 
     def _prepare(self, config: dict[str, Any]) -> None:
-        accounts.add(self.cluster, dict.fromkeys(OWNED, ()), USERS)
-        super()._prepare({**config, "virtual_clusters": [tenant.table for tenant in OWNED.values()]})
+        accounts.add(self.cluster, dict.fromkeys(self.tenants, ()), USERS)
+        super()._prepare({**config, "virtual_clusters": [tenant.table for tenant in self.tenants.values()]})
 
     def rack(self, node: str) -> int:
         """The number of the rack of a node."""
         return self.cluster.spec.node_names.index(node) // NODES_PER_RACK
+
+
+class PartScene(TenantScene):
+    """The same; each node has two sockets with a GPU type of their own each, which starts select."""
+
+    tenants = PARTED
+    shape: Mapping[str, Any] = {
+        **TenantScene.shape,
+        "sockets_per_node": len(PART_TYPES),
+        "gpu_type": ",".join(PART_TYPES),
+    }
 
 
 class TenantTroubles(Troubles):

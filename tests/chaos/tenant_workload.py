@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from tests.chaos.scene import USERS, Job, Scene
-from tests.chaos.tenants import OUTSIDE, OWNED, whole_nodes
+from tests.chaos.scene import NOTE_DEVICES, USERS, Job, Scene
+from tests.chaos.tenants import GPUS_PER_NODE, OUTSIDE, OWNED, Tenant, whole_nodes
 from tests.chaos.workload import ROUND
 
 ARRIVAL_S = 2.5  # seconds between jobs
@@ -17,12 +17,17 @@ MEAN_S, SHORTEST_S, LONGEST_S = 25.0, 4.0, 60.0  # of training
 SIZES = (1, 1, 2, 2, 4, 4, 8, 8, 16)
 
 
-def tenant_jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
-    """The arrivals of a round."""
+def tenant_jobs(
+    scene: Scene, dice: random.Random, number: int, start: float, tenants: Mapping[str, Tenant] = OWNED
+) -> Iterator[Job]:
+    """The arrivals of a round. A tenant that owns sockets has no jobs of several nodes, which run on whole nodes only."""
     moment, place = 0.0, 0
     while (moment := moment + dice.expovariate(1 / ARRIVAL_S)) < ROUND:
         place += 1
-        yield _job(scene, dice, f"chaos-{number}-{place}", _tenant(dice, number), start + moment)
+        tenant, gpus = _tenant(dice, number), dice.choice(SIZES)
+        if tenant in tenants and tenants[tenant].in_parts:
+            gpus = min(gpus, GPUS_PER_NODE)
+        yield _job(scene, dice, f"chaos-{number}-{place}", tenant, gpus, start + moment)
 
 
 def _tenant(dice: random.Random, number: int) -> str:
@@ -32,13 +37,13 @@ def _tenant(dice: random.Random, number: int) -> str:
     return names[number % len(names)] if chance < OUTSIDE_SHARE + BUSY_SHARE else dice.choice(names)
 
 
-def _job(scene: Scene, dice: random.Random, name: str, tenant: str, at: float) -> Job:
+def _job(scene: Scene, dice: random.Random, name: str, tenant: str, gpus: int, at: float) -> Job:
     """A training on as few nodes as hold its GPUs, or a job that cannot save."""
-    user, gpus = dice.choice(USERS), dice.choice(SIZES)
+    user, nodes = dice.choice(USERS), whole_nodes(gpus)
     seconds = round(min(max(dice.expovariate(1 / MEAN_S), SHORTEST_S), LONGEST_S), 1)
-    own = [f"--account={tenant}", f"--nodes={whole_nodes(gpus)}"]
+    own = [f"--account={tenant}", f"--nodes={nodes}"]
     if tenant != OUTSIDE and dice.random() < FIXED_SHARE:
-        command = ["sbatch", *scene.options(name, gpus), *own, "--wrap", f"sleep {seconds}"]
+        command = ["sbatch", *scene.options(name, gpus), *own, "--wrap", f"{NOTE_DEVICES}\nsleep {seconds}"]
         return Job(name, user, command, at, trains=False, tenant=tenant, gpus=gpus)
     command = scene.trainer(name, gpus, seconds, *own)
-    return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus)
+    return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus, nodes=nodes)

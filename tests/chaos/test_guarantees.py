@@ -19,7 +19,7 @@ from tests.chaos.guarantees import (
     outages_of,
     overbooked,
 )
-from tests.chaos.tenants import GPUS_PER_NODE, OWNED, Tenant, whole_nodes
+from tests.chaos.tenants import GPUS_PER_NODE, OWNED, PARTED, Tenant, whole_nodes
 from tests.chaos.windows import Window, Windows
 
 DEADLINE = 6.0
@@ -168,3 +168,13 @@ def test_no_guaranteed_run_is_preempted_for_another_virtual_cluster() -> None:
 def test_the_tenants_fit_into_the_cluster() -> None:
     assert sum(tenant.nodes for tenant in OWNED.values()) == 11
     assert [whole_nodes(gpus) for gpus in (1, 8, 9, 16)] == [1, 1, 2, 2]
+
+
+def test_a_tenant_of_sockets_holds_jobs_within_one() -> None:
+    """Two sockets may be on one node or on two, so that a job of a whole node may find none."""
+    sockets = PARTED["robots"]
+    assert sockets.table["cells"] == [{"level": "socket", "count": 8}]
+    assert (sockets.holds([4] * 8), sockets.holds([1] * 9), sockets.holds([5])) == (True, False, False)
+    nodes = OWNED["robots"]
+    assert (nodes.holds([1] * 4), nodes.holds([8, 8, 16]), nodes.holds([8, 8, 16, 1])) == (True, True, False)
+    assert sum(tenant.nodes for tenant in PARTED.values()) == 11

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ def test_a_requeue_before_the_deadline_redoes_nothing(steps: int, seconds: float
 def test_a_parked_run_redoes_nothing_however_long_it_waited_for_others() -> None:
     found = [Requeue(150.0, "7", 0, 2 * DEADLINE, "parked")]
     assert len(redone(found, DEADLINE, {"train": result(0, 3)}, lambda *_: "train")) == 1
+
+
+def test_a_run_that_had_ended_when_its_group_was_requeued_may_redo_steps() -> None:
+    """Its node failed, and others of its group had parked."""
+    found = [Requeue(150.0, "7", 0, 1.0, "drain")]
+    assert redone(found, DEADLINE, {"train": result(0, 3)}, lambda *_: "train") == []
 
 
 def test_a_run_that_others_ended_may_redo_steps() -> None:
@@ -119,6 +126,13 @@ def test_gpus_that_idle_beside_a_job_are_reported() -> None:
     assert not waits(60, windows=Windows([Window(1000.0 + at, 1001.0 + at) for at in range(0, 60, 10)]))
     assert not waits(60, windows=Windows([Window(1000, 1060, "bob")]))
     assert waits(60, windows=Windows([Window(1000, 1060, "alice")]))
+
+
+def test_gpus_on_more_nodes_than_a_job_requests_are_no_idle_ones() -> None:
+    samples = [replace(sample(1000.0 + at), free={"gpu01": 3, "gpu02": 3, "gpu03": 2}) for at in range(40)]
+    for gpus, nodes, broken in ((4, 1, 0), (3, 1, 1), (7, 2, 0), (6, 2, 1)):
+        assert len(idle(samples, {"new": gpus}, Windows(), {"new": nodes})[0]) == broken
+    assert len(idle(samples, {"new": 8}, Windows())[0]) == 1, "any nodes do"
 
 
 def test_a_gap_between_samples_is_no_evidence() -> None:

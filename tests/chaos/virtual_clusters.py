@@ -1,9 +1,11 @@
 """The campaign with virtual clusters (VCs): a real Slurm of 12 nodes x 8 GPUs in racks, three VCs with two users each, and faults.
 
-    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--json FILE] [--keep]
+    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts] [--json FILE] [--keep]
 
 Each VC is an account of Slurm. Nodes fail and are drained, the controller and slurmctld are killed with SIGKILL, also at steps of
-starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. Exit code 1 when anything is broken.
+starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. With --parts each node has two sockets with a
+GPU type of their own each, one VC owns sockets, and the GPUs that each run saw are checked: devices.py (Slurm 24.11 or newer). Exit
+code 1 when anything is broken.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from tests.chaos import guarantees
+from tests.chaos import devices, guarantees
 from tests.chaos.checks import Check
 from tests.chaos.guarantees import Shown
 from tests.chaos.idle import MANAGED
 from tests.chaos.run import CONFIG, GATE, ChaosRun, add_options, carry_out
 from tests.chaos.samples import Sample
 from tests.chaos.scene import Job, Scene
-from tests.chaos.tenant_scene import TenantScene, TenantTroubles
+from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
-from tests.chaos.tenants import OUTSIDE, OWNED
+from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES
 from tiresias.sandbox.replay import latency
 from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
@@ -50,7 +52,7 @@ join run on run.key = victim.key and run.restart = victim.restart where victim.k
 
 
 class TenantCampaign(ChaosRun):
-    scene_of = TenantScene
+    scene_of: type[TenantScene] = TenantScene
     troubles_of = TenantTroubles
     config: Mapping[str, dict[str, Any]] = {**CONFIG, "policy": {**CONFIG["policy"], **POLICY}}
     backlog = 60
@@ -66,7 +68,7 @@ class TenantCampaign(ChaosRun):
             self.trouble_once(planned, time.time() - start, self._jobs)
 
     def _jobs(self, scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
-        for job in islice(tenant_jobs(scene, dice, number, start), self._left):
+        for job in islice(tenant_jobs(scene, dice, number, start, self.scene_of.tenants), self._left):
             self._left -= 1
             yield job
 
@@ -80,10 +82,11 @@ class TenantCampaign(ChaosRun):
             self._check_victims(check, db, samples, tenant_of)
         gpus = self._gpus()
         deadline = self.config["preemption"]["deadline"]
-        broken, judged = guarantees.kept_out(samples, tenant_of, gpus, deadline, check.windows)
+        tenants = self.scene_of.tenants
+        broken, judged = guarantees.kept_out(samples, tenant_of, gpus, deadline, check.windows, tenants)
         assert isinstance(self.scene, TenantScene)
         check.evidence["kept_out"] = [one for one in broken if one.partition(" ")[0] not in self._special()]
-        check.evidence["overbooked"] = guarantees.overbooked(samples, tenant_of, self.scene.rack)
+        check.evidence["overbooked"] = guarantees.overbooked(samples, tenant_of, self.scene.rack, tenants)
         check.judged |= {"entitled_jobs": judged, "holders_seen": sum(len(one.guaranteed) for one in samples)}
         check.judged |= _starts(History.of(check.journal))
 
@@ -123,7 +126,7 @@ class TenantCampaign(ChaosRun):
             (name(job, began), name(other, began), began) for job, other, began, cells in rows if cells and other
         ]
         calm = [each for each in guaranteed if not check.windows.touch(each[2] - RECOVERY_S, each[2])]
-        check.evidence["crossed"] = guarantees.crossed(calm, samples, tenant_of, self._gpus())
+        check.evidence["crossed"] = guarantees.crossed(calm, samples, tenant_of, self._gpus(), self.scene_of.tenants)
         check.judged["guaranteed_preempted"] = len(guaranteed)
         check.judged["opportunistic_preempted"] = sum(not cells for *_, cells in rows)
         check.judged["steps_redone_by_them"] = sum(
@@ -134,6 +137,26 @@ class TenantCampaign(ChaosRun):
         """Steps that the run after a preemption did again."""
         result = next((one for one in self.scene.results() if one.id == self.sampler.name(job, began)), None)
         return next((run.redone for run in result.runs if run.start > began), 0) if result else 0
+
+
+class PartCampaign(TenantCampaign):
+    """The same with sockets that starts select, and the GPUs that each run saw."""
+
+    scene_of = PartScene
+    config: Mapping[str, dict[str, Any]] = {
+        **TenantCampaign.config,
+        "placement": {"part_types": list(PART_TYPES), "trial": "anywhere"},
+    }
+
+    def check_more(self, check: Check) -> None:
+        super().check_more(check)
+        with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
+            found = list(devices.selected_parts(db, devices.seen_devices(self.scene.folder / "devices")))
+        judged, check.evidence["misplaced"] = [one for one in found if one.gpus], []
+        for words in devices.misplaced(judged):  # a killed slurmctld may have forgotten the pin of a start
+            check.note("misplaced", words.partition(" ")[0], words)
+        in_one_part = sum(sum(map(bool, one.gpus)) == 1 for one in judged)
+        check.judged |= {"devices_seen": len(found), "devices_judged": len(judged), "in_one_part": in_one_part}
 
 
 def _shown(sample: Sample) -> Shown:
@@ -164,10 +187,11 @@ def _quantiles(name: str, seconds: Sequence[float]) -> dict[str, float]:
 def main(argv: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=200, help="(default: %(default)s)")
+    parser.add_argument("--parts", action="store_true", help="starts select the sockets of nodes, by typed GRES")
     add_options(parser, minutes=60.0)
     args = parser.parse_args(None if argv is None else list(argv))
     print(f"virtual clusters: seed {args.seed}, {args.jobs} jobs of {', '.join(OWNED)} and {OUTSIDE}", flush=True)
-    return carry_out(TenantCampaign(args), args)
+    return carry_out((PartCampaign if args.parts else TenantCampaign)(args), args)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,17 @@ RULES = SlurmRules(
 CONFIG = replace(Config(), placement=replace(Config().placement, levels=("rack",)))
 
 
+OUTSIDE = "belong to none"  # jobs of account b, in most tests
+
+
 def found(clusters: Sequence[Cluster], rules: SlurmRules = RULES, nodes: Sequence[SlurmNode] = SIX) -> list[Finding]:
-    return [one for one in findings(clusters, nodes, (), rules, CONFIG) if one.level is not Level.FINE]
+    every = findings(clusters, nodes, (), rules, CONFIG)
+    return [one for one in every if one.level is not Level.FINE and OUTSIDE not in one.words]
+
+
+def jobs_outside(*clusters: Cluster, rules: SlurmRules = RULES) -> list[str]:
+    every = findings(clusters, SIX, (), rules, CONFIG)
+    return [one.words.partition(OUTSIDE)[0].strip() for one in every if OUTSIDE in one.words]
 
 
 def words(*clusters: Cluster, **more: Any) -> list[str]:
@@ -156,7 +165,7 @@ def test_nodes_outside_of_the_managed_partitions_and_of_its_own() -> None:
     config = replace(CONFIG, partitions=("gpu", "own"))
     rules = replace(RULES, partitions={name: Partition(name) for name in ("gpu", "own")})
     every = findings([cluster(partitions=("own",))], two, (), rules, config)
-    (one,) = (each for each in every if each.level is not Level.FINE)
+    (one,) = (each for each in every if each.level is not Level.FINE and OUTSIDE not in each.words)
     assert "may be bound to gpu04, gpu05, gpu06, where these cannot run" in one.words
 
 
@@ -205,3 +214,25 @@ def test_limits_of_a_gpu_type() -> None:
     rules = with_account("a", grp_tres={"gres/gpu:h100": 8.0, "gres/gpu:v100": 0.0})
     (text,) = words(cluster(accounts=("a",)), rules=rules, nodes=nodes)
     assert text.startswith("virtual cluster prod-a: GrpTRES=gres/gpu:h100=8 of account a is below the 16 GPUs")
+
+
+def test_jobs_that_belong_to_no_virtual_cluster() -> None:
+    """Accounts with accounts below them have no jobs, unless they have users of their own."""
+    assert jobs_outside(cluster(accounts=("a", "b"))) == []
+    assert jobs_outside(cluster(accounts=("a",))) == ["jobs of account b"]
+    assert jobs_outside(cluster(accounts=("a",)), cluster("rest", qos=("normal",))) == []
+    assert jobs_outside(cluster(qos=("high",))) == ["jobs of QOS normal"]
+    assert jobs_outside(cluster(partitions=("own",))) == ["jobs of partition gpu"]
+    own = {("root", "eve", ""): Association(account="root", user="eve")}
+    assert jobs_outside(cluster(accounts=("a", "b")), rules=replace(RULES, associations=ACCOUNTS | own)) == [
+        "jobs of account root"
+    ]
+
+
+def test_accounts_that_no_managed_partition_admits_have_no_jobs() -> None:
+    closed = replace(RULES, partitions={"gpu": Partition("gpu", deny_accounts=frozenset({"b"}))})
+    assert jobs_outside(cluster(accounts=("a",)), rules=closed) == []
+    (one,) = (each for each in findings([cluster(accounts=("a",))], SIX, (), RULES, CONFIG) if OUTSIDE in each.words)
+    assert one.level is Level.RISK
+    assert "wait for ever" in one.words
+    assert "tsbatch --opportunistic=restart" in one.remedy

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tiresias.protocol import control
+from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
@@ -25,6 +26,7 @@ from tiresias.slurm_plugin.state.save_proof import LATE_SECONDS
 Make = Callable[..., SlurmJob]
 NOW = 1100.0
 NOT_SAVED = "not_saved: 120"
+SCRIPT, OTHER_SCRIPT = "0123456789abcdef", "fedcba9876543210"
 
 
 class Subject:
@@ -166,14 +168,19 @@ def test_a_waiting_job_is_confined_unless_it_can_be_preempted_later(waits: Subje
     assert waits.why_confined() == reason
 
 
-def test_a_job_is_not_confined_once_one_of_its_kind_has_saved(waits: Subject, running: Make) -> None:
-    """Not before its own choice is known, which may be `no`."""
-    waits.row.kind, uid = "train-0f.json", os.getuid()
-    other = replace(running(1000), id="2", raw_id=2, uid=uid)
-    waits.ledger.apply(SlurmSnapshot(NOW, (waits.job, other), ()))
-    waits.ledger.jobs["2"].kind = "train-0f.json"
+def test_a_job_is_not_confined_once_one_of_its_script_has_saved(waits: Subject, running: Make) -> None:
+    """Whatever name and GPUs that job had; not before its own choice is known, which may be `no`."""
+    waits.row.kind, uid = Key("train", SCRIPT, 1).file, os.getuid()
+    others = [replace(running(1000), id=str(number), raw_id=number, uid=uid) for number in (2, 3)]
+    waits.ledger.apply(SlurmSnapshot(NOW, (waits.job, *others), ()))
+    kinds = {"2": Key("other name", SCRIPT, 8).file, "3": Key("train", OTHER_SCRIPT, 1).file}
+    for job, kind in kinds.items():
+        waits.ledger.jobs[job].kind = kind
     waits.row.opportunistic = "yes"
+    waits.ledger.note(waits.ledger.jobs["3"], 0, save=0.5)
     assert waits.why_confined() == UNKNOWN_SAVER
+    waits.ledger.note(waits.ledger.jobs["2"], 0, pause=0.5)
+    assert waits.why_confined() == UNKNOWN_SAVER, "it may have been requeued for another reason, such as a failed node"
     waits.ledger.note(waits.ledger.jobs["2"], 0, save=0.5)
     assert waits.why_confined() == ""
     waits.row.opportunistic = ""
@@ -182,6 +189,15 @@ def test_a_job_is_not_confined_once_one_of_its_kind_has_saved(waits: Subject, ru
         waits.ledger.save(row)
     again = Ledger(waits.ledger._journal, Scope(frozenset({"gpu"})))
     assert again.saves.has_saved(again.jobs["1"], ()), "a killed controller knows it"
+
+
+def test_a_script_of_another_user_shows_nothing(waits: Subject, running: Make) -> None:
+    waits.row.kind, waits.row.opportunistic = Key("train", SCRIPT, 1).file, "yes"
+    other = replace(running(1000), id="2", raw_id=2, uid=os.getuid() + 1)
+    waits.ledger.apply(SlurmSnapshot(NOW, (waits.job, other), ()))
+    waits.ledger.jobs["2"].kind = waits.row.kind
+    waits.ledger.note(waits.ledger.jobs["2"], 0, save=0.5)
+    assert waits.why_confined() == UNKNOWN_SAVER
 
 
 def test_jobs_of_a_kind_that_was_late_are_confined_for_a_while(waits: Subject) -> None:

@@ -51,6 +51,7 @@ def scripts(known: KnownScripts) -> dict[str, str]:
         ("/home/a/train.sh", "/home/a/train.sh"),
         ("/home/a/train.sh", "/home/a/train.sh --epochs 3"),
         ("/home/a/my train.sh", "/home/a/my train.sh x"),
+        ("/home/a/my train.sh", f"/home/a/my train.sh {'--option value ' * 20}"),
         ("name:train.sh", ""),
     ],
 )

@@ -91,6 +91,14 @@ def test_a_job_id_that_slurm_gives_to_another_job(
     assert not journal.open_intents()
 
 
+def test_an_id_that_a_killed_slurmctld_gives_again_after_a_second(ledger: Ledger, running: Make) -> None:
+    """It had forgotten the first job, whose run is not one of the second job."""
+    see(ledger, 1002, running(1000))
+    see(ledger, 1003, running(1003, submit_time=1001))
+    assert ledger.jobs["1"].key == "1@1001"
+    assert periods(ledger) == [(1003, 0)]
+
+
 def test_a_job_that_vanished_has_ended(ledger: Ledger, running: Make) -> None:
     see(ledger, 1010, running(1005))
     assert see(ledger, 2000) == []

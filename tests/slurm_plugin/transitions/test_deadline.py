@@ -83,3 +83,15 @@ def test_a_hold_that_an_administrator_placed_during_the_run_stays(
     harness.poll(BEGAN + 1)
     assert (harness.job.state, harness.job.restarts, harness.job.priority) == ("PENDING", 1, 0)
     assert not harness.row.held
+
+
+@pytest.mark.parametrize(
+    ("state", "boot", "late"), [("ended", 1050, False), ("ended", 990, True), ("running", 1050, True)]
+)
+def test_an_end_that_a_killed_slurmctld_forgot_is_no_late_save(
+    running_job: ActorHarness, state: str, boot: int, late: bool
+) -> None:
+    """The run began at 1000. Jobs of its kind stay known to save."""
+    running_job.slurm.boot, running_job.report = boot, JobReport(0, state, True, 7)
+    running_job.poll(BEGAN + CONFIG.deadline)
+    assert bool(running_job.ledger.saves.late_until(running_job.row)) == late
