@@ -151,7 +151,9 @@ class HardwareBinding:
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
-        placement = victims.bind(gang, chosen, suggested, request, self._of_other_types(request.gpu_type))
+        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
+        placements = victims.placements(search, request)
+        placement = next((each for each in placements if self._changes.bind(gang, each)), None)
         if placement is None:
             found.unbound.add(job)
             return

@@ -11,6 +11,7 @@ from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Request, Sna
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 
 _ROUNDING = 1e-6
+_NOTHING = [0.0] * COUNTED
 
 
 class HardwareDemand:
@@ -77,15 +78,14 @@ class HardwareDemand:
         self._promised.update(shares)
         return True
 
-    def rows(self, names: Iterable[str]) -> list[int]:
-        """Return the rows of nodes."""
-        return [self._row[name] for name in names]
+    def row(self, name: str) -> int:
+        """Return the row of a node."""
+        return self._row[name]
 
-    def missing(self, rows: Sequence[int]) -> Floats:
-        """Return what is promised on some nodes and is not free there, shape (rows, 3); below 0: more is free."""
-        promised = [self._promised.get(row, [0.0] * COUNTED) for row in rows]
-        found: Floats = np.array(promised).reshape(-1, COUNTED) - self._free[rows]
-        return found
+    def missing(self, row: int) -> list[float]:
+        """Return what is promised on a node and is not free there: GPUs, CPUs, MiB; below 0: more is free."""
+        promised = self._promised.get(row, _NOTHING)
+        return [one - other for one, other in zip(promised, self._free[row].tolist(), strict=True)]
 
     def _with(self, row: int, need: Sequence[float]) -> list[float]:
         """Return what is promised of a node, and another share."""

@@ -77,25 +77,46 @@ def _guaranteed(
     return WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster)
 
 
-def bind_chosen(
-    gangs: GangCells,
-    virtual: list[list[VirtualCell]],
-    suggested: Set[str] | None,
-    refused: Set[PhysicalCell] = frozenset(),
-) -> FoundPlacement | None:
-    """Search physical cells for chosen virtual leaves, of several chains too; None: the suggested nodes have none.
+class ChosenSearch:
+    """The search for the hardware of chosen virtual leaves, of several chains too. It changes nothing and can be repeated.
 
-    `refused`: physical leaves that may not be used.
+    Args:
+        gangs: The gangs and their cells.
+        virtual: The virtual leaves of each pod.
+        suggested: Names of allowed nodes; None: all.
+        refused: Physical leaves that may not be used.
     """
-    chains = dict.fromkeys(pod[0].chain.name for pod in virtual)
-    found: Bindings = {}
-    for chain in chains:
-        own = [pod for pod in virtual if pod[0].chain.name == chain]
-        bindings = _bindings(gangs, chain, binding_paths(own), suggested, refused)
-        if bindings is None:
-            return None
-        found |= bindings
-    return FoundPlacement([[found[leaf] for leaf in pod] for pod in virtual], virtual)
+
+    def __init__(
+        self,
+        gangs: GangCells,
+        virtual: list[list[VirtualCell]],
+        suggested: Set[str] | None,
+        refused: Set[PhysicalCell] = frozenset(),
+    ) -> None:
+        self._gangs, self._virtual, self._suggested, self._refused = gangs, virtual, suggested, refused
+        chains = dict.fromkeys(pod[0].chain.name for pod in virtual)
+        self._paths = {chain: binding_paths(pod for pod in virtual if pod[0].chain.name == chain) for chain in chains}
+
+    def run(self) -> FoundPlacement | None:
+        """Return the physical cells; None: the suggested nodes have none."""
+        found: Bindings = {}
+        for chain, paths in self._paths.items():
+            bindings = _bindings(self._gangs, chain, paths, self._suggested, self._refused)
+            if bindings is None:
+                return None
+            found |= bindings
+        return FoundPlacement([[found[leaf] for leaf in pod] for pod in self._virtual], self._virtual)
+
+    def compares(self, leaf: PhysicalCell) -> bool:
+        """Return whether the use of a GPU by opportunistic jobs can change what is found. O(levels)."""
+        paths = self._paths.get(leaf.chain.name)
+        if paths is None:
+            return False
+        cell = leaf.parent
+        while cell is not None and cell not in paths.hosts:
+            cell = cell.parent
+        return cell is not None or (bool(paths.preassigned) and leaf.in_free_list)
 
 
 def _bindings(
