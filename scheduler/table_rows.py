@@ -17,6 +17,12 @@ def rows_of(table: T, rows: Ints) -> T:
     return type(table)(*[_taken(getattr(table, name), rows) for name in table.__dataclass_fields__])
 
 
+def range_of(jobs: Jobs, rows: slice) -> Jobs:
+    """Return a range of the rows of each column, without a copy of the arrays."""
+    columns = (getattr(jobs, name) for name in jobs.__dataclass_fields__)
+    return Jobs(*[None if column is None else column[rows] for column in columns])
+
+
 def _taken(column: Any, rows: Ints) -> Any:
     if column is None:
         return None

@@ -89,7 +89,7 @@ class CellOccupancy:
         shown: What the snapshot shows of each gang, by name.
         outdated: Whether the cells could not be left as the snapshot shows them: this object can follow no other one.
         held: The cells of the guaranteed gangs of each VC, by name.
-        changes: How often these have changed, for each VC.
+        changes: For each VC how often these have changed; while hardware is bad, how often they may be bound to other hardware.
     """
 
     def __init__(self, spec: CellSpecification) -> None:
@@ -122,6 +122,8 @@ class CellOccupancy:
             self._replace(changed)
         for node in new:
             self.clusters.node_bad(node)
+        if bad or healthy:
+            self.changes = {name: changes + 1 for name, changes in self.changes.items()}
         for chain in self.clusters.cells.chains.values():
             chain.sort()
 
@@ -175,8 +177,9 @@ class CellOccupancy:
 
     def weigh(self, group: AffinityGroup, weight: int) -> None:
         """Avoid the GPUs of an opportunistic gang by so much more."""
-        for leaf in group.leaves():
-            self.clusters.cells.chains[leaf.chain.name].count_opportunistic(leaf, weight)
+        leaves = list(group.leaves())
+        for chain in dict.fromkeys(leaf.chain.name for leaf in leaves) if weight else ():
+            self.clusters.cells.chains[chain].weigh([leaf for leaf in leaves if leaf.chain.name == chain], weight)
 
     def _delete(self, name: str, gang: ShownGang) -> None:
         group = self.clusters.groups[name]

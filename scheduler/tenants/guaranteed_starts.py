@@ -64,7 +64,7 @@ class HardwareBinding:
         occupancy: The cells; they are as before once `run` has returned.
         holders: The jobs that hold cells.
         may_stay: The jobs that may run opportunistically, shape (jobs,).
-        order: Returns the rows of all jobs as the policy of the jobs without cells ranks them.
+        order: Returns the rows of chosen jobs, shape (jobs,), as the policy of the jobs without cells ranks them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class HardwareBinding:
         occupancy: CellOccupancy,
         holders: CellHolders,
         may_stay: Bools,
-        order: Callable[[], Ints],
+        order: Callable[[Bools], Ints],
     ) -> None:
         self._snapshot, self._occupancy, self._may_stay, self._order = snapshot, occupancy, may_stay, order
         self._holders, self._row = holders, holders.row_of

@@ -36,7 +36,8 @@ class OpportunisticVictims:
         demand: What is promised on each node.
         preempted: Ids of the jobs that are preempted in any case.
         covered: Ids of the jobs for which their VC keeps cells free.
-        order: Returns the rows of all jobs as the policy of the jobs without cells ranks them. Called only if it decides.
+        order: Returns the rows of chosen jobs, shape (jobs,), as the policy of the jobs without cells ranks them. Called only if it
+            decides.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class OpportunisticVictims:
         demand: HardwareDemand,
         preempted: Collection[str],
         covered: Collection[str],
-        order: Callable[[], Ints],
+        order: Callable[[Bools], Ints],
     ) -> None:
         self._snapshot, self._changes, self._row, self._order = snapshot, changes, row_of, order
         self._removable, self._covered, self._demand = removable, covered, demand
@@ -78,8 +79,7 @@ class OpportunisticVictims:
     @cached_property
     def _rank(self) -> dict[str, int]:
         """The places in the order of the jobs that may be preempted, the last one first."""
-        ids, order = self._snapshot.jobs.id, self._order()
-        last = order[self._removable[order]][::-1].tolist()
+        ids, last = self._snapshot.jobs.id, self._order(self._removable)[::-1].tolist()
         return {ids[row]: -at for at, row in enumerate(last) if ids[row] in self._weight}
 
     def placements(self, search: ChosenSearch, request: Request) -> list[FoundPlacement]:

@@ -145,9 +145,10 @@ class CellState:
     def keep_safe(self, chain: str) -> bool:
         """Return whether all VCs can still receive their cells of a chain, if necessary with other doomed cells."""
         state = self.chains[chain]
-        if not state.is_safe:
-            self.bad.release_unused(state)
-            self.bad.doom_all(state)
+        if state.is_safe:
+            return True
+        self.bad.release_unused(state)
+        self.bad.doom_all(state)
         return state.is_safe
 
     def release_preassigned(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -121,6 +121,20 @@ class ChainState:
         """Add to the number of leaves that opportunistic jobs use, in each cell above a leaf."""
         cell: PhysicalCell | None = leaf
         while cell is not None:
-            cell.opportunistic += change
-            self.opportunistic[cell.level][cell.number] = cell.opportunistic
+            self._count_in(cell, change)
             cell = cell.parent
+
+    def weigh(self, leaves: Iterable[PhysicalCell], weight: int) -> None:
+        """Count each of some leaves as so many more that opportunistic jobs use. O(leaves + cells above them)."""
+        weights = dict.fromkeys(leaves, weight)
+        while weights:
+            above: dict[PhysicalCell, int] = {}
+            for cell, each in weights.items():
+                self._count_in(cell, each)
+                if cell.parent is not None:
+                    above[cell.parent] = above.get(cell.parent, 0) + each
+            weights = above
+
+    def _count_in(self, cell: PhysicalCell, change: int) -> None:
+        cell.opportunistic += change
+        self.opportunistic[cell.level][cell.number] = cell.opportunistic
