@@ -19,8 +19,9 @@ def rows_of(table: T, rows: Ints) -> T:
 
 def range_of(jobs: Jobs, rows: slice) -> Jobs:
     """Return a range of the rows of each column, without a copy of the arrays."""
-    columns = (getattr(jobs, name) for name in jobs.__dataclass_fields__)
-    return Jobs(*[None if column is None else column[rows] for column in columns])
+    columns = [getattr(jobs, name) for name in jobs.__dataclass_fields__]
+    found: list[Any] = [None if column is None else column[rows] for column in columns]
+    return Jobs(*found)
 
 
 def _taken(column: Any, rows: Ints) -> Any:

@@ -153,17 +153,18 @@ class HardwareBinding:
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
         search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
         placements = victims.placements(search, request)
-        placement = next((each for each in placements if self._changes.bind(gang, each)), None)
-        if placement is None:
+        bound = next((each for each in placements if self._changes.bind(gang, each.found)), None)
+        if bound is None:
             found.unbound.add(job)
             return
+        placement, preempted = bound.found, [] if self._free_only(row) else bound.victims
         start = self._named(job, placement)
         possible = _is_on(start, suggested) and self._suits(request, start) and self._may_be_freed(placement, row)
         if not possible or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
             found.unbound.add(job)
             return
-        preempted = [] if self._free_only(row) else victims.choose(placement)
+        victims.preempt(preempted)
         now = not preempted and _are_free(placement, start)
         now = now and found.demand.free_now([name for name, _ in start.nodes])
         (found.starts if now else found.reserved).append(start)

@@ -11,7 +11,6 @@ from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Request, Sna
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 
 _ROUNDING = 1e-6
-_NOTHING = [0.0] * COUNTED
 
 
 class HardwareDemand:
@@ -72,7 +71,9 @@ class HardwareDemand:
         """Promise what a placement takes. False, and nothing is promised: it takes more than what can be free on a node."""
         if not request.nodes <= {name for name, _ in placement}:
             return False
-        shares = [(self._row[name], self._with(self._row[name], amounts(request, gpus))) for name, gpus in placement]
+        shares = [
+            (self._row[name], self.with_promised(self._row[name], amounts(request, gpus))) for name, gpus in placement
+        ]
         if not all(_is_within(amount, self._available[row].tolist()) for row, amount in shares):
             return False
         self._promised.update(shares)
@@ -82,12 +83,12 @@ class HardwareDemand:
         """Return the row of a node."""
         return self._row[name]
 
-    def missing(self, row: int) -> list[float]:
-        """Return what is promised on a node and is not free there: GPUs, CPUs, MiB; below 0: more is free."""
-        promised = self._promised.get(row, _NOTHING)
-        return [one - other for one, other in zip(promised, self._free[row].tolist(), strict=True)]
+    def free(self, row: int) -> list[float]:
+        """Return what is free on a node: GPUs, CPUs, MiB."""
+        found: list[float] = self._free[row].tolist()
+        return found
 
-    def _with(self, row: int, need: Sequence[float]) -> list[float]:
+    def with_promised(self, row: int, need: Sequence[float]) -> list[float]:
         """Return what is promised of a node, and another share."""
         promised = self._promised.get(row)
         return list(need) if promised is None else [one + other for one, other in zip(promised, need, strict=True)]

@@ -6,9 +6,10 @@ Of the placements that are compared the one with the fewest GPUs of preempted jo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,20 @@ from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, F
 LAST = 4  # jobs that rank last, which are tried as victims besides those of the first placement
 TRIALS = 64  # further searches for hardware in one decision
 _ROUNDING = 1e-6
+
+
+class CostedPlacement(NamedTuple):
+    """Hardware for a job.
+
+    Attributes:
+        found: The GPUs.
+        victims: The jobs to preempt so that all that the job takes there becomes free.
+        cost: Their weighted GPUs, then how high they rank.
+    """
+
+    found: FoundPlacement
+    victims: list[str]
+    cost: tuple[int, int]
 
 
 class OpportunisticVictims:
@@ -55,6 +70,7 @@ class OpportunisticVictims:
         self._removable, self._covered, self._demand = removable, covered, demand
         self._preempted = set(preempted)
         self._lowered, self._trials = set[str](), TRIALS
+        self._available: dict[int, Sequence[float]] = {}  # free or released, by row of the node
         self._exact = snapshot.nodes.free.amount.shape[1] > COUNTED  # which GPUs of a node counts
 
     @cached_property
@@ -82,7 +98,7 @@ class OpportunisticVictims:
         ids, last = self._snapshot.jobs.id, self._order(self._removable)[::-1].tolist()
         return {ids[row]: -at for at, row in enumerate(last) if ids[row] in self._weight}
 
-    def placements(self, search: ChosenSearch, request: Request) -> list[FoundPlacement]:
+    def placements(self, search: ChosenSearch, request: Request) -> list[CostedPlacement]:
         """Return the hardware that costs the least, then what was found before, in case that it cannot be bound.
 
         Up to `TRIALS` times in one decision it is searched as if a further job ended in any case.
@@ -91,20 +107,25 @@ class OpportunisticVictims:
             search: Finds hardware for the virtual nodes of a job.
             request: What the job requests besides GPUs.
         """
-        found = [each for each in (search.run(),) if each is not None]
-        victims = self._missing(found[0], request) if found else []
-        cost = self._cost(victims)
-        for job in self._candidates(victims) if victims else ():
+        first = self._searched(search, request)
+        found = [] if first is None else [first]
+        for job in self._candidates(first.victims) if first is not None and first.victims else ():
             if self._changes.concerns(job, search):
                 self._changes.weigh(job, RELEASING - self._weight[job])
-                other = search.run()
-                other_cost = cost if other is None else self._cost(self._missing(other, request))
-                if other is None or other_cost >= cost:
+                other = self._searched(search, request)
+                if other is not None and other.cost < found[0].cost:
+                    self._lowered.add(job)
+                    found.insert(0, other)
+                else:
                     self._changes.take_back_last()
-                    continue
-                self._lowered.add(job)
-                found, cost = [other, *found], other_cost
         return found
+
+    def _searched(self, search: ChosenSearch, request: Request) -> CostedPlacement | None:
+        found = search.run()
+        if found is None:
+            return None
+        victims = self._missing(found, request)
+        return CostedPlacement(found, victims, self._cost(victims))
 
     def _candidates(self, own: Collection[str]) -> list[str]:
         """Return the jobs that are tried as victims: those of a placement, and those that rank last."""
@@ -121,17 +142,16 @@ class OpportunisticVictims:
     def _weighted(self, job: str) -> int:
         return self._weight[job] * int(self._snapshot.jobs.gpus[self._row[job]])
 
-    def choose(self, found: FoundPlacement) -> list[str]:
-        """Return the jobs to preempt so that all that is promised on the nodes becomes free. From then on they are preempted."""
-        chosen = self._missing(found)
-        for job in chosen:
+    def preempt(self, victims: Sequence[str]) -> None:
+        """Count the victims of a placement that has been bound as preempted from now on."""
+        for job in victims:
             if job not in self._lowered:
                 self._changes.weigh(job, RELEASING - self._weight[job])
             del self._weight[job], self._rank[job]
             self._preempted.add(job)
-        return chosen
+            self._available.clear()
 
-    def _missing(self, found: FoundPlacement, request: Request | None = None) -> list[str]:
+    def _missing(self, found: FoundPlacement, request: Request) -> list[str]:
         """Return the jobs to preempt so that what is promised on the nodes, and what `request` takes there, becomes free.
 
         Which GPUs a job uses does not count: it is spared if the others release enough. One that uses none of the cells is
@@ -139,17 +159,19 @@ class OpportunisticVictims:
         """
         gpus = Counter(leaf.nodes[0] for pod in found.physical for leaf in pod)
         rows = [self._demand.row(node) for node in gpus]
-        short = [each for row in rows for each in self._short(row)]
-        if request is not None:
-            taken = (each for count in gpus.values() for each in amounts(request, count))
-            short = [one + other for one, other in zip(short, taken, strict=True)]
+        short = list[float]()
+        for row, count in zip(rows, gpus.values(), strict=True):
+            needed = self._demand.with_promised(row, amounts(request, count))
+            short += [need - there for need, there in zip(needed, self._there(row), strict=True)]
         own = {group.name for group in users(found) if group.name in self._weight} if self._exact else set[str]()
         return self._enough(self._on(rows), short, own) if own or max(short) > _ROUNDING else []
 
-    def _short(self, row: int) -> Iterator[float]:
-        """Yield what is promised on a node and neither free nor released there: GPUs, CPUs, MiB."""
-        ends = [held for job, held in self._held.on(row).items() if self._is_released(job)]
-        return (missing - sum(each) for missing, *each in zip(self._demand.missing(row), *ends, strict=True))
+    def _there(self, row: int) -> Sequence[float]:
+        """Return what is free on a node or released there: GPUs, CPUs, MiB."""
+        if row not in self._available:
+            ends = [held for job, held in self._held.on(row).items() if self._is_released(job)]
+            self._available[row] = [sum(each) for each in zip(self._demand.free(row), *ends, strict=True)]
+        return self._available[row]
 
     def _is_released(self, job: str) -> bool:
         return job in self._preempted or int(self._snapshot.jobs.state[self._row[job]]) == JobState.RELEASING
