@@ -14,7 +14,8 @@ T = TypeVar("T", Jobs, Nodes, Allocations)
 
 def rows_of(table: T, rows: Ints) -> T:
     """Return these rows of each column."""
-    return type(table)(*[_taken(getattr(table, name), rows) for name in table.__dataclass_fields__])
+    listed = rows.tolist()
+    return type(table)(*[_taken(getattr(table, name), rows, listed) for name in table.__dataclass_fields__])
 
 
 def range_of(jobs: Jobs, rows: slice) -> Jobs:
@@ -24,11 +25,11 @@ def range_of(jobs: Jobs, rows: slice) -> Jobs:
     return Jobs(*found)
 
 
-def _taken(column: Any, rows: Ints) -> Any:
+def _taken(column: Any, rows: Ints, listed: list[int]) -> Any:
     if column is None:
         return None
     if isinstance(column, np.ndarray):
         return column[rows]
     if isinstance(column, tuple):
-        return tuple([column[row] for row in rows.tolist()]) if column else ()
+        return tuple([column[row] for row in listed]) if column else ()
     return column.rows(rows) if isinstance(column, Resources) else column.of_nodes(rows)

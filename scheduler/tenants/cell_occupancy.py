@@ -101,6 +101,7 @@ class CellOccupancy:
         self.changes = dict.fromkeys(self.held, 0)
         self._reader, self._before = HeldGangsReader(), NO_GANGS
         self._lost: set[str] = set()
+        self._lazy_preemptions = 0  # those that `_find_lost` has seen
         self._unmanaged: set[str] = set()
 
     def follow(self, snapshot: Snapshot, of_jobs: JobTenants) -> None:
@@ -151,9 +152,15 @@ class CellOccupancy:
         new = [(name, gang) for name, gang in changed.items() if gang is not None]
         for name, gang in sorted(new, key=lambda each: (not each[1].has_known_parts, not each[1].guaranteed, each[0])):
             self._allocate(name, gang)
+        if self._lazy_preemptions != self.clusters.gangs.lazy_preemptions:
+            self._lazy_preemptions = self.clusters.gangs.lazy_preemptions
+            self._find_lost()
+
+    def _find_lost(self) -> None:
+        """Find the gangs that have lost their cells to other ones."""
         groups = self.clusters.groups
         for cluster, held in self.held.items():
-            for name in [name for name in held if groups[name].virtual is None]:  # it lost its cells to another gang
+            for name in [name for name in held if groups[name].virtual is None]:
                 self._lose(cluster, name)
                 self._lost.add(name)
 

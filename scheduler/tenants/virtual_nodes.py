@@ -159,9 +159,10 @@ class VirtualNodes:
 
     def _read_held(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
-        shares = [(self._at[cell], gpus) for each in held.values() for cell, gpus in each]
-        at, gpus = np.array(shares, np.int64).reshape(-1, 2).T
-        return HeldNodes(tuple(held), np.array([len(each) for each in held.values()], np.int64), at, gpus)
+        at = [self._at[cell] for each in held.values() for cell, _ in each]
+        gpus = [gpus for each in held.values() for _, gpus in each]
+        count = np.array([len(each) for each in held.values()], np.int64)
+        return HeldNodes(tuple(held), count, np.array(at, np.int64), np.array(gpus, np.int64))
 
     def nodes(self, hardware: HardwareRows) -> Nodes:
         """Return the nodes in their order, without what the guaranteed gangs hold.
