@@ -152,8 +152,7 @@ class HardwareBinding:
         gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
         search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
-        placements = victims.placements(search, request)
-        bound = next((each for each in placements if self._changes.bind(gang, each.found)), None)
+        bound = victims.bind(gang, search, request)
         if bound is None:
             found.unbound.add(job)
             return

@@ -19,6 +19,7 @@ from tiresias.scheduler.tenants.cell_changes import CellChanges, users
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, MOVABLE, PROTECTED, RELEASING
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
 from tiresias.scheduler.tenants.held_by_node import HeldByNode
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
 
 LAST = 4  # jobs that rank last, which are tried as victims besides those of the first placement
@@ -98,34 +99,51 @@ class OpportunisticVictims:
         ids, last = self._snapshot.jobs.id, self._order(self._removable)[::-1].tolist()
         return {ids[row]: -at for at, row in enumerate(last) if ids[row] in self._weight}
 
-    def placements(self, search: ChosenSearch, request: Request) -> list[CostedPlacement]:
-        """Return the hardware that costs the least, then what was found before, in case that it cannot be bound.
+    def bind(self, gang: GangRequest, search: ChosenSearch, request: Request) -> CostedPlacement | None:
+        """Find hardware where it costs the least, and bind it; None: there is none.
 
-        Up to `TRIALS` times in one decision it is searched as if a further job ended in any case.
+        Up to `TRIALS` times in one decision it is searched as if a further job ended in any case. A placement that takes free cells
+        is bound at once and taken back for the next trial. That moves its cells to the end of their free lists, so that the trials
+        compare equally good cells. Any other one is bound when it has been chosen, and a job is tried only if its GPUs count.
 
         Args:
-            search: Finds hardware for the virtual nodes of a job.
+            gang: The gang.
+            search: Finds hardware for its virtual nodes.
             request: What the job requests besides GPUs.
         """
-        first = self._searched(search, request)
-        found = [] if first is None else [first]
-        for job in self._candidates(first.victims) if first is not None and first.victims else ():
-            if self._changes.concerns(job, search):
-                self._changes.weigh(job, RELEASING - self._weight[job])
-                other = self._searched(search, request)
-                if other is not None and other.cost < found[0].cost:
-                    self._lowered.add(job)
-                    found.insert(0, other)
-                else:
-                    self._changes.take_back_last()
-        return found
+        found = self._tried(gang, search, request)
+        for job in self._candidates(found.victims) if found is not None and found.victims else ():
+            if found is not None and (search.takes_cells or self._changes.concerns(job, search)):
+                found = self._cheaper(found, job, gang, search, request)
+        is_bound = found is None or search.takes_cells or self._changes.bind(gang, found.found)
+        return found if is_bound else None
 
-    def _searched(self, search: ChosenSearch, request: Request) -> CostedPlacement | None:
+    def _cheaper(
+        self, found: CostedPlacement, job: str, gang: GangRequest, search: ChosenSearch, request: Request
+    ) -> CostedPlacement | None:
+        """Search again as if a job ended in any case. Returns a new placement if it costs less, else one as before."""
+        self._take_back(search)
+        self._changes.weigh(job, RELEASING - self._weight[job])
+        other = self._tried(gang, search, request)
+        if other is not None and other.cost < found.cost:
+            self._lowered.add(job)
+            return other
+        if other is not None:
+            self._take_back(search)
+        self._changes.take_back_last()
+        return self._tried(gang, search, request) if search.takes_cells else found
+
+    def _tried(self, gang: GangRequest, search: ChosenSearch, request: Request) -> CostedPlacement | None:
+        """Search, and bind what takes free cells."""
         found = search.run()
-        if found is None:
+        if found is None or (search.takes_cells and not self._changes.bind(gang, found)):
             return None
         victims = self._missing(found, request)
         return CostedPlacement(found, victims, self._cost(victims))
+
+    def _take_back(self, search: ChosenSearch) -> None:
+        if search.takes_cells:
+            self._changes.take_back_last()
 
     def _candidates(self, own: Collection[str]) -> list[str]:
         """Return the jobs that are tried as victims: those of a placement, and those that rank last."""
