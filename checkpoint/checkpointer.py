@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 from tiresias.checkpoint import signals
 from tiresias.checkpoint.agreement import POLL_S
 from tiresias.checkpoint.async_save import AsyncSaves
+from tiresias.checkpoint.global_batch import LocalBatch, local_batch
 from tiresias.checkpoint.program_report import ProgramReport
 from tiresias.checkpoint.progress_report import ProgressReport
 from tiresias.checkpoint.rank_group import Agrees, Alone, Launch
@@ -228,6 +229,18 @@ class Checkpointer:
         for step in range(self._resumed, total):
             yield step
             self.report(step + 1, total)
+
+    def batch(self, global_batch: int, most: int = 0) -> LocalBatch:
+        """Return this rank's share in each step's batch, which has the same size on any number of ranks.
+
+        Args:
+            global_batch: Samples of a step on all ranks together.
+            most: Samples that fit into one pass on one rank; 0: any number.
+
+        Raises:
+            UsageError: The ranks cannot have equal shares.
+        """
+        return local_batch(global_batch, self.world.size, most)
 
     def exit_for_requeue(self) -> NoReturn:
         """Report to the supervisor that all is saved, and exit with code 99. Raises as `flush`."""

@@ -20,7 +20,7 @@ first, and lead the controller from there to a file that the user wrote about an
 
 Each file states the versions of this protocol that its writer speaks ("protocol", versions.py).
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen),
-opportunistic (the owner's choice: opportunistic_choice.py).
+opportunistic (the owner's choice: opportunistic_choice.py), elastic (the sizes that the job can use: elastic_sizes.py).
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
 checkpoints are), and what it measured: save (seconds of the newest save), saved_at (epoch seconds of the newest commit), resumed
 (the step it resumed from, 0: the beginning), ready_at (epoch seconds of its first step in this run), at (the newest step it was
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import CorruptCheckpoint
-from tiresias.protocol import versions
+from tiresias.protocol import elastic_sizes, versions
 from tiresias.protocol.files import open_folder, own_folder, read_small
 from tiresias.protocol.job_kind import hash_of_script
 from tiresias.protocol.opportunistic_choice import known
@@ -65,7 +65,8 @@ class JobReport(NamedTuple):
     pace: seconds a step. saved_at: epoch seconds of the commit of `step`. start: epoch second at which the run began
     by Slurm's record, 0 where unknown. protocol: the version that program, supervisor and this reader use, 0: none in common.
     refused: why there is none; such a job is never ready. script: the hash of the script that runs, "" where unknown.
-    opportunistic: the owner's choice (opportunistic_choice.py), "" where unknown.
+    opportunistic: the owner's choice (opportunistic_choice.py), "" where unknown. elastic: the sizes that the job can use
+    (elastic_sizes.py), "" for a fixed one.
     """
 
     restart: int = -1
@@ -85,6 +86,7 @@ class JobReport(NamedTuple):
     refused: str = ""
     script: str = ""
     opportunistic: str = ""
+    elastic: str = ""
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -201,6 +203,7 @@ def report(root: Path, uid: int, job_id: str, reader: str = "this controller") -
         refused=refused,
         script=hash_of_script(supervisor.get("script")),
         opportunistic=known(supervisor.get("opportunistic")),
+        elastic=elastic_sizes.known(supervisor.get("elastic")),
     )
 
 

@@ -105,6 +105,12 @@ OPPORTUNISTIC = _variable(
     "tsbatch, the supervisor",
     "`yes`, `no` or `restart`: whether the job may run beyond the cells of its virtual cluster; `yes`",
 )
+ELASTIC = _variable(
+    "TIRESIAS_ELASTIC",
+    "tsbatch from its option `--elastic`, or the user at submission",
+    "tsbatch, the supervisor",
+    "MIN-MAX[:STEP]: the numbers of GPUs that the job can use; unset: those that it requests",
+)
 PARK_TIMEOUT = _variable(
     "TIRESIAS_PARK_TIMEOUT",
     "the user at submission",

@@ -33,6 +33,7 @@ class PublishedJob(TypedDict, total=False):
     uid: Annotated[int, "the owner's user id; of jobs that do not compete"]
     partition: Annotated[str, "of a pending job perhaps several, separated by commas"]
     gpus: Annotated[int, "requested GPUs"]
+    elastic: Annotated[str, "the numbers of GPUs that it can use, MIN-MAX or MIN-MAX:STEP; empty: a fixed number"]
     state: Annotated[str, "WAITING, STARTING, RUNNING or LEAVING; NOT COMPETING, BLOCKED or ENDED of other jobs"]
     queue: Annotated[int, "index of its queue"]
     rank: Annotated[int, "position in the order, from 0"]

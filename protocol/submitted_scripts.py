@@ -1,10 +1,11 @@
-"""Which script was submitted from which path, when, and with which `--opportunistic`: a file that tsbatch writes and the controller
-reads.
+"""Which script was submitted from which path, when, and with which `--opportunistic` and `--elastic`: a file that tsbatch writes
+and the controller reads.
 
 <control root>/<uid>/submitted/<digest>.json, one file for each path from which the user submits, and for each job name where the
 script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...], "opportunistic":
-[[epoch second, choice], ...]}, the newest last; an entry for each change. A job's script is the newest one before its submission,
-and its choice as well. The user wrote it: it counts for that user's jobs only.
+[[epoch second, choice], ...], "elastic": [[epoch second, sizes], ...]}, the newest last; an entry for each change. A job's script
+is the newest one before its submission, and its choice and its sizes as well. The user wrote it: it counts for that user's jobs
+only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tiresias.protocol import control, opportunistic_choice
+from tiresias.protocol import control, elastic_sizes, opportunistic_choice
 from tiresias.protocol.files import own_folder
 from tiresias.protocol.job_kind import digest, hash_of_script
 
@@ -50,6 +51,11 @@ def choices(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
     return _entries(content, of, "opportunistic", opportunistic_choice.known)
 
 
+def sizes(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
+    """(epoch second, sizes as elastic_sizes.py), as `known`."""
+    return _entries(content, of, "elastic", elastic_sizes.known)
+
+
 def _entries(content: Mapping[str, Any], of: str, name: str, checked: Callable[[object], str]) -> list[tuple[int, str]]:
     found = content.get(name)
     pairs = found if content.get("of") == of and isinstance(found, list) else []
@@ -66,35 +72,38 @@ def at(scripts: list[tuple[int, str]], submit: int) -> str:
 
 
 def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
-    """The choice of what was submitted then; "" where none is known, or where another one follows so soon that the clocks do not
-    show which one was meant."""
+    """The choice, or the sizes, of what was submitted then; "" where none is known, or where another one follows so soon that the
+    clocks do not show which one was meant."""
     before = [choice for since, choice in noted if since <= submit][-1:]
     found = {*before, *(choice for since, choice in noted if submit < since <= submit + SKEW)}
     return found.pop() if len(found) == 1 else ""
 
 
-def note(root: Path, of: str, script: str, choice: str = "") -> None:
-    """Record the script of a submission, and the owner's choice.
+def note(root: Path, of: str, script: str, choice: str = "", elastic: str = "") -> None:
+    """Record the script of a submission, and the owner's choices.
 
-    A failure is ignored; while the job waits, it then has no profile and does not run beyond the cells of its virtual cluster.
+    A failure is ignored; while the job waits, it then has no profile, does not run beyond the cells of its virtual cluster, and
+    gets the GPUs that it requests.
 
     Args:
         root: The root of all control folders.
         of: `key` of the submission.
         script: Its hash.
         choice: As opportunistic_choice.py; "": none is recorded.
+        elastic: As elastic_sizes.py; "": the job has a fixed size.
     """
     folder, name = control.submitted_folder(root, os.getuid()), file_name(of)
     before = control.read(folder / name, os.getuid())
-    scripts, chosen = known(before, of), choices(before, of)
-    after = _with(scripts, script), _with(chosen, choice)
-    if after == (scripts, chosen):
+    noted = known(before, of), choices(before, of), sizes(before, of)
+    fixed = elastic_sizes.FIXED if noted[2] else ""
+    after = _with(noted[0], script), _with(noted[1], choice), _with(noted[2], elastic or fixed)
+    if after == noted:
         return
     with suppress(OSError):
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
         for path in (folder.parent, folder):
             own_folder(path, 0o755)
-        control.write(folder, name, {"of": of, "scripts": after[0], "opportunistic": after[1]})
+        control.write(folder, name, {"of": of, "scripts": after[0], "opportunistic": after[1], "elastic": after[2]})
 
 
 def _with(entries: list[tuple[int, str]], value: str) -> list[tuple[int, str]]:

@@ -54,6 +54,19 @@ class Rebind:
     owned_cells: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """The action that changes the size of a running job: it saves and is requeued, and a later decision starts it again.
+
+    Attributes:
+        job: Id of the job.
+        gpus: The size that the decision found for it.
+    """
+
+    job: str
+    gpus: int
+
+
 PlannedAction: TypeAlias = (
-    Start | Preempt | Rebind
+    Start | Preempt | Rebind | Resize
 )  # another kind of action is another class, in this list and in `Actor.begin`

@@ -144,8 +144,9 @@ class PolicyConfig:
     )
     sizing: str = _knob(
         "fixed",
-        "how many GPUs a job gets when it first starts; fixed: those that it requests",
-        "fixed",
+        "how many GPUs a job gets; fixed: those that it requests; minimum_first: elastic jobs get their fewest GPUs, then those "
+        "that are left",
+        ", ".join(SIZINGS.built_in),
         _named_in(SIZINGS),
         SIZINGS,
     )

@@ -2,7 +2,7 @@
 
 1. Rank: the policy orders the jobs (rank/).
 2. Admit: jobs that Slurm would not start, or that the admission rule does not admit, take no part (admit/).
-3. Size: each waiting job gets a number of GPUs (size/).
+3. Size: each waiting job gets a number of GPUs (size/). An elastic job without nodes gets its fewest, in a further walk.
 4. The walk of pseudocode 2 selects, in the order of the ranks and by GPUs, the jobs that hold GPUs once all changes are done.
    Jobs that cannot be preempted keep their GPUs; the GPUs of jobs that are being preempted count as free. The eviction stage takes
    preemptions back, such as those that cost more than they gain (evict/).
@@ -11,12 +11,15 @@
    nodes is skipped as one that does not fit, and the walk is repeated without it.
 6. Running jobs that were not selected are preempted only where a reservation needs their nodes. Where that is configured and its
    gain exceeds its cost, running jobs that may run on any nodes are preempted to defragment nodes for the first skipped job.
+7. Running elastic jobs that keep their GPUs change their size where that pays.
 
 For jobs that may run on any nodes the outcome is that of the paper's walk. The next snapshot yields the same reservation, as its
 victims are being preempted there; no other victims are chosen meanwhile.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import reason as reason
+from tiresias.scheduler.size.elastic_jobs import at_least_size, resizes
 from tiresias.scheduler.size.sizing import sized
 
 
@@ -52,13 +56,18 @@ def decide(
     policy = policy or POLICIES[config.name]
     ranking = ranking or policy.rank(snapshot, config)
     barred = not_admitted(snapshot, config.admission, ranking.order)
-    snapshot = sized(snapshot, config.sizing, ranking.order)
+    requested = snapshot.jobs.gpus
+    snapshot, sizes = sized(snapshot, config.sizing, ranking.order)
     plan = _decided(snapshot, config, policy, ranking, barred)
+    if (smaller := at_least_size(snapshot, plan)) is not None:
+        snapshot, plan = smaller, _decided(smaller, config, policy, ranking, barred)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.effect == Effect.START)).any():
         plan = _decided(snapshot, config, policy, ranking, on_trial | barred)
     for row in np.flatnonzero(barred).tolist():
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
+    if sizes is not requested:
+        plan = replace(plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config)))
     return with_parts(plan, snapshot)
 
 

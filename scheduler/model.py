@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tiresias.scheduler.actions import PlannedAction as PlannedAction
 from tiresias.scheduler.actions import Preempt as Preempt
 from tiresias.scheduler.actions import Rebind as Rebind
+from tiresias.scheduler.actions import Resize as Resize
 from tiresias.scheduler.actions import Start as Start
 from tiresias.scheduler.reason_codes import Reason
 from tiresias.scheduler.resources import Resources
@@ -118,6 +119,7 @@ class Jobs:
         virtual_cluster: Name of its virtual cluster; "", the neutral value: none.
         priority_class: The highest PriorityTier of its partitions, larger is more important; 0, the neutral value: not known.
         min_gpus, max_gpus: The GPUs that it can use; neutral: `gpus`, as for a job of fixed size.
+        gpu_step: The GPUs by multiples of which its size can change (an elastic job); 0, the neutral value: its size is fixed.
         progress: The newest training step that its program reported, a claim of its owner; nan, the neutral value: none reported.
         claimed_remaining: Seconds of work left by its program's reports, corrected by what happened (`estimates/claims.py`); nan,
             the neutral value: no claim counts.
@@ -153,6 +155,7 @@ class Jobs:
     priority_class: Ints | None = None
     min_gpus: Ints | None = None
     max_gpus: Ints | None = None
+    gpu_step: Ints | None = None
     progress: Floats | None = None
     claimed_remaining: Floats | None = None
     claim_trust: Floats | None = None
@@ -256,7 +259,7 @@ class Plan:
         effect: What happens to each job, of `Effect`.
         queue: Index of the job's queue, 0 the most urgent.
         rank: Place of the job in the order of the walk, 0 first.
-        actions: What is done now: the starts in the order of the walk, then the preemptions, then the rebindings.
+        actions: What is done now: the starts in the order of the walk, then the preemptions, the rebindings and the resizes.
         promoted: Ids of the jobs whose service and waiting time start anew (section 3.2.3).
         reserved: Where waiting jobs start once other jobs have released their GPUs; kept free for them until then.
         why: Reasons of jobs for which the effect alone does not state it, by row.
@@ -286,3 +289,8 @@ class Plan:
     def rebindings(self) -> tuple[Rebind, ...]:
         """The actions that only change the cells of a job. O(actions)."""
         return tuple(action for action in self.actions if isinstance(action, Rebind))
+
+    @property
+    def resizes(self) -> tuple[Resize, ...]:
+        """The actions that change the size of a running job. O(actions)."""
+        return tuple(action for action in self.actions if isinstance(action, Resize))

@@ -48,7 +48,9 @@ TENANT_RULES: Registry[Any] = Registry(  # admission rules that share a cluster 
     },
 )
 SIZINGS: Registry[Any] = Registry(
-    "tiresias.sizing", {"fixed": f"{_HERE}.size.sizing:FIXED"}, f"{_HERE}.size.sizing:accepted"
+    "tiresias.sizing",
+    {"fixed": f"{_HERE}.size.sizing:FIXED", "minimum_first": f"{_HERE}.size.minimum_first:MINIMUM_FIRST"},
+    f"{_HERE}.size.sizing:accepted",
 )
 EVICTIONS: Registry[Any] = Registry(
     "tiresias.eviction",

@@ -209,6 +209,11 @@ class Actor:
                     with self.context.quarantine.guard("its preemption", victim):
                         self._begin_preemption(victim, beneficiary, reserved.get(beneficiary), now)
 
+        for resize in plan.resizes:
+            if allowance.affords_preemptions(1, self.intents.values()):
+                with self.context.quarantine.guard("its change of size", resize.job):
+                    self._engine.begin(resize.job, IntentKind.RESIZE, now)
+
     def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
         start = reserved or Start(beneficiary, ())
         cells, job = owned_cells.of_start(start), self.context.record(victim)

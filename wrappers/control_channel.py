@@ -104,6 +104,7 @@ class ControlChannel:
             "start": time_limit.start_time(os.environ),
             "script": os.environ.get(environment.SCRIPT, ""),
             "opportunistic": opportunistic.chosen(os.environ),
+            "elastic": os.environ.get(environment.ELASTIC, ""),
         }
         try:
             control.write(self._folder, control.SUPERVISOR, content)

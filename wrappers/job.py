@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tiresias.protocol import control, environment, versions
 from tiresias.protocol.job_log import log_line
-from tiresias.wrappers import job_folders
+from tiresias.wrappers import elastic, job_folders
 
 
 class Job(NamedTuple):
@@ -35,7 +35,7 @@ class Job(NamedTuple):
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the user's environment with this job's TIRESIAS_* variables; those of another job are removed.
 
-        The choice of `--opportunistic` is this job's alone: jobs that the script submits must not inherit it.
+        The choices of `--opportunistic` and `--elastic` are this job's alone: jobs that the script submits must not inherit them.
         """
         own = {
             environment.CONTROL: self.control,
@@ -44,7 +44,8 @@ class Job(NamedTuple):
             environment.SIGNAL: self.signal_name,
             environment.RUN_ID: self.run_id,
         }
-        kept = {name: value for name, value in env.items() if name not in {*own, environment.OPPORTUNISTIC}}
+        of_this_job = {*own, environment.OPPORTUNISTIC, environment.ELASTIC}
+        kept = {name: value for name, value in elastic.run_environment(env).items() if name not in of_this_job}
         return kept | {name: str(value) for name, value in own.items() if value is not None}
 
 

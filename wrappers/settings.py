@@ -23,6 +23,7 @@ _ENVIRONMENT_ONLY = (
     environment.PARK_TIMEOUT,
     environment.STEPS_FROM,
     environment.OPPORTUNISTIC,
+    environment.ELASTIC,
     environment.PROFILE,
     environment.PROFILE_LIBRARIES,
 )

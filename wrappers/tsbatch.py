@@ -13,6 +13,8 @@ with --test-only, without submitting; with --parsable or --quiet, never.
 --opportunistic=yes|no|restart     whether the job may run on idle GPUs beyond the cells of its virtual cluster, which it releases
                        when they are needed: yes (the default): if it can save; no: never; restart: also if it cannot save, its
                        run is then ended and starts again from the beginning
+--elastic=MIN-MAX[:STEP]    the job can use these numbers of GPUs: after a checkpoint it gets more while GPUs are idle, and fewer
+                       while other jobs wait; with --gpus-per-task the number of tasks changes, else that of nodes
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
@@ -37,6 +39,7 @@ from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import (
     batch_script,
     child_process,
+    elastic,
     inserted,
     isolated,
     opportunistic,
@@ -98,6 +101,7 @@ def _run(words: list[str]) -> int:
 
 def _submitted(words: list[str]) -> int:
     opportunistic.check_plain(os.environ)
+    elastic.check_plain(os.environ)
     if os.environ.get(environment.CHECKPOINT) == "none":
         return _exec(words)
     self_saving.from_env(os.environ)
@@ -112,7 +116,7 @@ def _submitted(words: list[str]) -> int:
 
 def _take_own_options(words: list[str]) -> list[str]:
     """Return the command line without tsbatch's own options, which are passed on as variables. Raises UsageError."""
-    if any(word.startswith((printed_steps.OPTION, opportunistic.OPTION)) for word in words):
+    if any(word.startswith((printed_steps.OPTION, opportunistic.OPTION, elastic.OPTION)) for word in words):
         try:
             words, own = sbatch_options.without_own(words)
         except UnsupportedOptions:
@@ -122,9 +126,12 @@ def _take_own_options(words: list[str]) -> list[str]:
         if "opportunistic" in own:
             opportunistic.check(own["opportunistic"])
             os.environ[environment.OPPORTUNISTIC] = own["opportunistic"]
+        if "elastic" in own:
+            os.environ[environment.ELASTIC] = own["elastic"]
     if pattern := os.environ.get(environment.STEPS_FROM):
         printed_steps.check(pattern)
     opportunistic.check(opportunistic.chosen(os.environ))
+    elastic.check(os.environ)
     return words
 
 
@@ -167,6 +174,7 @@ def submit(submission: Submission) -> int:
         return _pipe(submission.words, submission.script)
     asked = submission.asked()
     opportunistic.check_requeue(os.environ, asked)
+    elastic.check_request(os.environ, asked)
     child_process.run(lambda: _report(submission, asked), NOTE_TIMEOUT_S)
     number, site = os.urandom(16).hex(), settings.of_job(os.environ)
     is_piped = submission.has_options and not submission.path

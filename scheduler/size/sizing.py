@@ -3,7 +3,8 @@
 `fixed` gives each job the GPUs that it requested. An installed package adds an implementation as an entry point of the group
 `tiresias.sizing`: a class without arguments, or an object, with a method `sizes`.
 
-The number of GPUs of a job is chosen at its first start, and the job keeps it: no back end changes the size of a job that has run.
+The number of GPUs of a job is chosen at its first start, and the job keeps it. That of an elastic job is chosen at each start; a
+running one is preempted where another size pays (`elastic_jobs.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from tiresias.scheduler import stages
 from tiresias.scheduler.model import Ints, JobState, Snapshot
 from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
+from tiresias.scheduler.size.elastic_jobs import is_elastic
 
 
 class Sizing(Protocol):
     """How many GPUs each job gets."""
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
-        """Return the number of GPUs of each job, shape (jobs,), 1 or more. It counts for jobs that have not started yet.
+        """Return the number of GPUs of each job, shape (jobs,), 1 or more. It counts for jobs that have not started yet, and for
+        elastic ones.
 
         Args:
             snapshot: Jobs, nodes and allocations. `jobs.gpus` has what each job requested, and what running jobs hold.
@@ -74,8 +77,10 @@ def accepted(name: str, package: str, found: Any) -> Sizing:
 SIZINGS: Registry[Sizing] = stages.SIZINGS
 
 
-def sized(snapshot: Snapshot, sizing: str, order: Ints) -> Snapshot:
-    """Return the snapshot with the number of GPUs that each job gets; jobs that have started keep their number.
+def sized(snapshot: Snapshot, sizing: str, order: Ints) -> tuple[Snapshot, Ints]:
+    """Return the snapshot with the number of GPUs with which each job starts, and the sizes that the sizing found.
+
+    Jobs that have started keep their number, unless they wait and are elastic.
 
     Raises:
         PluginError: A sizing of a package fails.
@@ -83,6 +88,6 @@ def sized(snapshot: Snapshot, sizing: str, order: Ints) -> Snapshot:
     jobs = snapshot.jobs
     sizes = SIZINGS[sizing].sizes(snapshot, order)
     if sizes is jobs.gpus:
-        return snapshot
-    first = (jobs.state == JobState.WAITING) & np.isnan(jobs.first_start)
-    return replace(snapshot, jobs=replace(jobs, gpus=np.where(first, sizes, jobs.gpus)))
+        return snapshot, sizes
+    open_sizes = (jobs.state == JobState.WAITING) & (np.isnan(jobs.first_start) | is_elastic(jobs))
+    return replace(snapshot, jobs=replace(jobs, gpus=np.where(open_sizes, sizes, jobs.gpus))), sizes

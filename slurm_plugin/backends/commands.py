@@ -209,12 +209,19 @@ class CommandsBackend:
             ("NumTasks", change.tasks),
             ("NumCPUs", change.cpus),
             *_gpu_fields(change.gpus or ()),
+            *self._total(change.total_gpus),
             ("NumNodes", change.nodes and f"{least}-{most or UNLIMITED}"),
             ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
             ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
         )
         removed = [f"{field}=" for field in change.uncommented]
         return [*(f"{name}={value}" for name, value in fields if value is not None), *removed]
+
+    def _total(self, stated: StatedGpus | None) -> list[tuple[str, str]]:
+        """Later releases find the GPUs of all tasks anew."""
+        if stated is None or not self._older_than(24, 11):
+            return []
+        return [("TresPerJob", f"gres:gpu:{f'{stated.kind}:' if stated.kind else ''}{stated.gpus}")]
 
     def _all_but(self, nodes: Sequence[str]) -> list[str]:
         """All nodes of the cluster, as the last snapshot had them, without these. Raises JobRefused where one is unknown: the

@@ -124,6 +124,7 @@ class SlurmJob:
     exit_code: int  # as a shell would see it; -1 while there is none
     script: str = ""  # hash of the user's script, of a job that tsbatch submitted
     opportunistic: str = ""  # the owner's choice that tsbatch noted (protocol/opportunistic_choice.py); "": not known
+    elastic: str = ""  # the sizes that tsbatch noted (protocol/elastic_sizes.py); "": not known
     command: str = (
         ""  # the script's path as it was submitted, "" of --wrap and standard input; 22.05 adds the arguments
     )
@@ -201,6 +202,9 @@ class RequestChange:
     cpus: int | None = None
     gpus: tuple[StatedGpus, ...] | None = None  # several of one option: of several types
     uncommented: tuple[CommentField, ...] = ()  # comments that are removed
+    total_gpus: StatedGpus | None = (
+        None  # of all tasks, where their number changes: Slurm 22.05 keeps the former total otherwise
+    )
 
 
 @dataclass(frozen=True, slots=True)

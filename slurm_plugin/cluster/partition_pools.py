@@ -23,6 +23,7 @@ from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.registry import Registry
+from tiresias.scheduler.size.elastic_jobs import is_elastic, is_size
 from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
@@ -164,7 +165,7 @@ class PartitionPools:
         return True
 
     def _with_plugins(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
-        """Raises PluginError, also where a job would start with another number of GPUs than it requests."""
+        """Raises PluginError, also where a job would start with a number of GPUs that it cannot have."""
         plan, parts = self._decided(snapshot, slurm)
         for part in parts:
             _check_sizes(part)
@@ -241,13 +242,13 @@ def check_plugins(config: Config) -> list[str]:
 
 
 def _check_sizes(part: PoolDecision) -> None:
-    requested = dict(zip(part.snapshot.jobs.id, part.snapshot.jobs.gpus.tolist(), strict=True))
+    jobs = part.snapshot.jobs
+    row_of, elastic = {job: row for row, job in enumerate(jobs.id)}, is_elastic(jobs)
     for start in (*part.plan.starts, *part.plan.reserved):
-        if (gpus := sum(share for _, share in start.nodes)) != requested[start.job]:
+        gpus, row = sum(share for _, share in start.nodes), row_of[start.job]
+        if gpus != jobs.gpus[row] and not (elastic[row] and is_size(jobs, row, gpus)):
             name = part.pool.config.sizing
-            problem = (
-                f"{gpus} GPUs for job {start.job}, which requests {requested[start.job]}; the controller resizes no job"
-            )
+            problem = f"{gpus} GPUs for job {start.job}, which requests {jobs.gpus[row]}; it cannot have that size"
             raise PluginError(SIZINGS.group, name, SIZINGS.plugins()[name], problem)
 
 

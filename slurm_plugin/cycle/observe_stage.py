@@ -104,6 +104,8 @@ class ObserveStage:
                     if (report := reports.of(job)).restart == job.restarts:
                         row = ledger.jobs[job.id]
                         ledger.requests.note_choice(row, report.opportunistic)
+                        if not row.elastic:
+                            ledger.requests.note_elastic(row, report.elastic, job)
                         memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
 
 

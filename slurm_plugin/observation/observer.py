@@ -33,7 +33,7 @@ from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptabil
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import RequestCache
-from tiresias.slurm_plugin.state import job_claims
+from tiresias.slurm_plugin.state import job_claims, own_size
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -249,6 +249,7 @@ class Observer:
             priority_class=np.array([row.priority_class for row in rows], dtype=np.int64),
             min_gpus=np.array([row.min_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
             max_gpus=np.array([row.max_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
+            gpu_step=np.array([own_size.step(row, job) for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
             progress=np.array([np.nan if row.progress is None else row.progress for row in rows], dtype=float),
             claimed_remaining=np.array([one.remaining if one else np.nan for one in claims]) if any(claims) else None,
             claim_trust=np.array([one.weight if one else 1.0 for one in claims], dtype=float),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tiresias.scheduler.model import Request
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state import own_size, pins
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
@@ -18,7 +18,7 @@ class _KnownRequest(NamedTuple):
     """What a job asks for, and what that was made from."""
 
     job: SlurmJob
-    terms: tuple[int, int, str, str, bool, frozenset[str]]
+    terms: tuple[int, int, str, str, bool, str, frozenset[str]]
     request: Request
 
 
@@ -37,7 +37,7 @@ class RequestCache:
         """
         last, self._known = self._known, {}
         for job, row, nodes in zip(shown, rows, closed, strict=True):
-            terms = (row.min_nodes, row.max_nodes, row.required, row.excluded, row.pinned, nodes)
+            terms = (row.min_nodes, row.max_nodes, row.required, row.excluded, row.pinned, row.elastic, nodes)
             known = last.get(job.id)
             if known is None or known.job is not job or known.terms != terms:
                 known = _KnownRequest(job, terms, _request(job, row, nodes))
@@ -47,10 +47,11 @@ class RequestCache:
 
 def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
     plain = bool(_PLAIN_FEATURES.fullmatch(job.features))
+    is_elastic = own_size.sizes(row) is not None  # its nodes are those of its size
     return Request(
-        min_nodes=row.min_nodes,
-        max_nodes=row.max_nodes,
-        gpus_per_node=job.gpus_per_node,
+        min_nodes=0 if is_elastic else row.min_nodes,
+        max_nodes=0 if is_elastic else row.max_nodes,
+        gpus_per_node=own_size.per_node(job) if is_elastic else job.gpus_per_node,
         cpus_per_gpu=job.cpus / job.gpus,
         memory_per_gpu=job.memory_per_cpu * job.cpus / job.gpus,
         memory_per_node=float(job.memory_per_node),

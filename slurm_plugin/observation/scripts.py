@@ -1,5 +1,5 @@
-"""The script of each job, and its owner's choice of `--opportunistic`, from the notes of tsbatch in the user's control folder
-(protocol/submitted_scripts.py).
+"""The script of each job, and its owner's choices of `--opportunistic` and `--elastic`, from the notes of tsbatch in the user's
+control folder (protocol/submitted_scripts.py).
 
 Slurm's record has the script's path only. A file on a network file system may become visible late, so the lookup of a new job is
 repeated until it succeeds. Of scripts that a user submits under one name within two seconds the newest is found for all of them:
@@ -25,17 +25,25 @@ WORDS = 8  # of a path and arguments, as Slurm 22.05 shows them together
 
 
 class Notes(NamedTuple):
-    """The notes of one path: pairs of epoch seconds and hash, or choice, as submitted_scripts.py returns them."""
+    """The notes of one path: pairs of epoch seconds and hash, choice or sizes, as submitted_scripts.py returns them."""
 
     scripts: list[tuple[int, str]]
     choices: list[tuple[int, str]]
+    sizes: list[tuple[int, str]]
 
 
-NO_NOTES = Notes([], [])
+class Choices(NamedTuple):
+    """The choices of a job's owner, as opportunistic_choice.py and elastic_sizes.py have them; "": not known."""
+
+    opportunistic: str = ""
+    elastic: str = ""
+
+
+NO_NOTES = Notes([], [], [])
 
 
 class KnownScripts:
-    """A back end whose jobs have their `script` and `opportunistic`.
+    """A back end whose jobs have their `script`, `opportunistic` and `elastic`.
 
     Each job is looked up once; an unchanged record costs a dictionary lookup.
     """
@@ -44,7 +52,7 @@ class KnownScripts:
         self._backend, self._root, self._clock = backend, root, clock
         self._jobs: dict[str, tuple[SlurmJob, SlurmJob]] = {}  # the record without and with its script
         self._found: dict[str, str] = {}  # job id -> hash
-        self._chosen: dict[str, str] = {}  # job id -> choice
+        self._chosen: dict[str, Choices] = {}  # by job id
         self._until: dict[str, float] = {}  # job id -> when it is no longer looked up
         self._files: dict[tuple[int, str], tuple[float, Notes]] = {}
         self._reads = 0
@@ -80,9 +88,10 @@ class KnownScripts:
         if before and before[0] is job and (before[1].script or self._clock() > self._until.get(job.id, 0.0)):
             return before[1]
         script = job.script or self._found.get(job.id, "") or self._look_up(job)
-        chosen = job.opportunistic or self._chosen.get(job.id, "")
-        is_known = (script, chosen) == (job.script, job.opportunistic)
-        named = job if is_known else replace(job, script=script, opportunistic=chosen)
+        noted = self._chosen.get(job.id, Choices())
+        chosen, elastic = job.opportunistic or noted.opportunistic, job.elastic or noted.elastic
+        is_known = (script, chosen, elastic) == (job.script, job.opportunistic, job.elastic)
+        named = job if is_known else replace(job, script=script, opportunistic=chosen, elastic=elastic)
         self._jobs[job.id] = job, named
         return named
 
@@ -95,7 +104,10 @@ class KnownScripts:
             noted = self._read(job, key, now)
             if script := submitted_scripts.at(noted.scripts, job.submit_time):
                 self._found[job.id] = script
-                self._chosen[job.id] = submitted_scripts.choice_at(noted.choices, job.submit_time)
+                self._chosen[job.id] = Choices(
+                    submitted_scripts.choice_at(noted.choices, job.submit_time),
+                    submitted_scripts.choice_at(noted.sizes, job.submit_time),
+                )
                 return script
         return ""
 
@@ -108,7 +120,11 @@ class KnownScripts:
             self._reads += 1
             path = control.submitted_folder(self._root, uid) / submitted_scripts.file_name(of)
             content = control.read(path, uid)
-            notes = Notes(submitted_scripts.known(content, of), submitted_scripts.choices(content, of))
+            notes = Notes(
+                submitted_scripts.known(content, of),
+                submitted_scripts.choices(content, of),
+                submitted_scripts.sizes(content, of),
+            )
             self._files[uid, of] = now, notes
         return notes
 

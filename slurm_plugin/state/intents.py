@@ -24,11 +24,13 @@ class IntentKind(StoredWord):
         "restart"  # a preemption without a checkpoint: the run is ended, and the job starts again from the beginning
     )
     RENEW = "renew"  # a requeue of a job that saved by itself, because its time limit was near
+    RESIZE = "resize"  # a requeue of an elastic job, so that it starts again with another number of GPUs
     START = "start"
     RELEASE = "release"  # of a hold and a pin; the job's row is its journal, so no intent of this kind is written
 
 
 PREEMPTIONS = (IntentKind.PREEMPT, IntentKind.RESTART)
+COUNTED = (*PREEMPTIONS, IntentKind.RESIZE)  # by policy.max_preemptions and policy.cooldown
 
 
 class IntentStep(StoredWord):

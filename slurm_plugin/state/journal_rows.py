@@ -35,6 +35,8 @@ class JobRow:
         earliest_at, earliest_left: the same of the claim with the earliest end.
         opportunistic: the owner's choice for runs beyond the cells of its virtual cluster (protocol/opportunistic_choice.py);
             "": not known.
+        elastic: the sizes that it can use (protocol/elastic_sizes.py); "fixed": it has a fixed size, whatever its owner stated; "":
+            not known.
     """
 
     key: str
@@ -70,6 +72,7 @@ class JobRow:
     earliest_at: float | None = None
     earliest_left: float | None = None
     opportunistic: str = ""
+    elastic: str = ""
 
 
 @dataclass(slots=True)

@@ -130,6 +130,8 @@ class Ledger:
             self.requests.note_gpus(row, job)
             if not row.opportunistic:  # else it is known, or its supervisor has reported it
                 self.requests.note_choice(row, job.opportunistic)
+            if not row.elastic:
+                self.requests.note_elastic(row, job.elastic, restored)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """End the rows whose jobs are gone, and collect those that are no longer managed."""

@@ -1,8 +1,9 @@
-"""The tasks of a waiting job as its owner requested them, where an update has taken some of them.
+"""The size of a waiting job as its owner requested it, where the record shows another one.
 
 Slurm 23.02 to 24.11 set the tasks of a job with --ntasks-per-node or --ntasks-per-gpu anew in every update, a hold too, to those of
 its least number of nodes (slurmctld/job_mgr.c). So the request is stored in JobRow.asked as long as the controller has not held the
-job, and read from there while the record shows fewer tasks.
+job, and read from there while the record shows fewer tasks. The request of an elastic job is stored once: the record of a requeued
+job may show the nodes of its last run (22.05).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob, StatedGpus
+from tiresias.slurm_plugin.state import own_size
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 # Fields of SlurmJob that a pin must not change. Not the nodes, which it is there to change.
@@ -47,7 +49,10 @@ def is_at_risk(job: SlurmJob) -> bool:
 
 
 def restored(row: JobRow, job: SlurmJob) -> SlurmJob:
-    """The job with the tasks, CPUs, GPUs and nodes that it was submitted with, where a hold has taken tasks."""
+    """The job with the tasks, CPUs, GPUs and nodes that it was submitted with, where a hold has taken tasks or its size changed."""
+    if is_elastic(row) and job.state == "PENDING" and not row.pinned:
+        found = read(row)
+        return replace(job, min_nodes=row.min_nodes, **{name: found[name] for name in own_size.CHANGED})
     if not (row.held and job.state == "PENDING" and is_at_risk(job)):
         return job
     kept, per_node = read(row), job.tasks_per_node or job.tasks_per_gpu
@@ -55,6 +60,11 @@ def restored(row: JobRow, job: SlurmJob) -> SlurmJob:
     if not is_taken or any(kept[name] != getattr(job, name) for name in ("tasks_per_node", "tasks_per_gpu")):
         return job
     return replace(job, tasks=kept["tasks"], cpus=kept["cpus"], gpus=kept["gpus"], min_nodes=row.min_nodes)
+
+
+def is_elastic(row: JobRow) -> bool:
+    """Whether the stored request is that of an elastic job, which holds whatever the record shows."""
+    return bool(row.asked) and own_size.sizes(row) is not None
 
 
 def is_noted(row: JobRow, job: SlurmJob) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.protocol.opportunistic_choice import combined
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.state import own_tasks, pins
+from tiresias.slurm_plugin.state import own_size, own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
@@ -21,7 +22,7 @@ class OwnerRequests:
         Returns:
             Whether the record shows the newest pin, although that was removed; the request is then left as it is.
         """
-        if job.state != "PENDING" or job.completing or row.pinned:
+        if job.state != "PENDING" or job.completing or row.pinned or own_tasks.is_elastic(row):
             return False
         if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
             row.asked = own_tasks.write(job)
@@ -35,6 +36,8 @@ class OwnerRequests:
 
     def note_gpus(self, row: JobRow, job: SlurmJob) -> None:
         """Store the GPUs of the request. A running job's record shows what it holds, which may be more (--exclusive)."""
+        if own_size.sizes(row):
+            return
         is_request = job.state == "PENDING" and not job.completing and not row.pinned
         if (is_request or not row.min_gpus) and (row.min_gpus, row.max_gpus) != (job.gpus, job.gpus):
             row.min_gpus = row.max_gpus = job.gpus
@@ -46,6 +49,23 @@ class OwnerRequests:
         if row.opportunistic != chosen:
             row.opportunistic = chosen
             self._journal.save_job(row)
+
+    def note_elastic(self, row: JobRow, stated: str, job: SlurmJob) -> None:
+        """Store the sizes that the owner states; "", not known, and what follows "fixed" leave what is stored."""
+        if not stated or row.elastic in (stated, FIXED):
+            return
+        row.elastic = FIXED if own_size.why_fixed(job) else stated
+        if sizes := own_size.sizes(row):
+            row.min_gpus, row.max_gpus = min(sizes.least, job.gpus), max(sizes.most, job.gpus)
+            is_request = job.state == "PENDING" and not job.completing and not row.pinned
+            row.asked = own_tasks.write(job) if is_request else row.asked
+        self._journal.save_job(row)
+
+    def fix_size(self, row: JobRow) -> None:
+        """Let a job keep the size that its owner requested, as Slurm does not accept another one."""
+        kept = own_tasks.read(row)
+        row.elastic, row.min_gpus, row.max_gpus = FIXED, kept["gpus"], kept["gpus"]
+        self._journal.save_job(row)
 
     def adopt(self, row: JobRow, job: SlurmJob) -> None:
         """Store the nodes of the record as the owner's request."""

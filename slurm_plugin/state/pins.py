@@ -3,27 +3,28 @@
 Slurm's own update changes more than it is asked to (slurmctld/job_mgr.c). A number of nodes sets the number of tasks of a job with
 --ntasks-per-gpu or --ntasks-per-node anew; required nodes make a total of GPUs with --ntasks-per-node impossible (24.11, 26.05).
 From 23.02 to 24.11 any update, a hold or a release too, sets the tasks of such a job to those of its least number of nodes, unless
-its least and most nodes differ (own_tasks.py). So there are three ways, and after each the job is read again before it is released:
+its least and most nodes differ (own_tasks.py). So there are these ways, and after each the job is read again before it is released:
 
     number    -N k-k and -w: exactly these nodes. Only for requests of which it changes nothing
     only      -x with all other nodes: as many of these as Slurm needs, all where the request's minimum is that number
     tasks     as `only`, with the tasks and CPUs of the request, and least and most nodes that differ
+    size      as `number`, with the tasks and CPUs of another size than the owner's (own_size.py)
 
 Each of them may select parts of the nodes, by the types of the GPUs (part_pins.py): then its name ends with TYPED.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, StatedGpus
-from tiresias.slurm_plugin.state import own_tasks
+from tiresias.slurm_plugin.state import own_size, own_tasks
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.own_tasks import KEPT
 
-NUMBER, ONLY, TASKS = "number", "only", "tasks"
+NUMBER, ONLY, TASKS, SIZE = "number", "only", "tasks", "size"
 TYPED = " typed"
 
 
@@ -37,6 +38,8 @@ def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
 def pin(job: SlurmJob, way: str, nodes: Sequence[str], typed: Sequence[StatedGpus] = ()) -> RequestChange:
     """`job`: as it was before any pin; `typed`: its GPUs with the types of the selected parts, () for any parts."""
     gpus = tuple(typed) or None
+    if way == SIZE:
+        return _sized((len(nodes), len(nodes)), nodes, {name: getattr(job, name) for name in KEPT})
     if way == NUMBER:
         return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), gpus=gpus)
     if way == ONLY:
@@ -49,6 +52,8 @@ def unpin(row: JobRow) -> RequestChange:
     """Back to the owner's request, by the way in which it was pinned."""
     own, required, excluded = (row.min_nodes, row.max_nodes), _names(row.required), _names(row.excluded)
     gpus = own_tasks.stated_gpus(row) if is_typed(row) else None
+    if way(row) == SIZE:
+        return _sized(own, required, own_tasks.read(row))
     if way(row) == ONLY:
         return RequestChange(excluded=excluded, gpus=gpus)
     if way(row) == NUMBER:
@@ -57,6 +62,12 @@ def unpin(row: JobRow) -> RequestChange:
         return RequestChange(nodes=own, excluded=excluded, gpus=gpus)
     # of a leader that could not write it down
     return RequestChange(nodes=own, required=required, excluded=excluded, gpus=gpus)
+
+
+def _sized(nodes: tuple[int, int], required: Sequence[str], size: Mapping[str, Any]) -> RequestChange:
+    """Return the change to a size. size: the fields KEPT of a job of that size."""
+    total = own_size.total_gpus(size["gpus"], size["gpu_type"], bool(size["gpus_per_node"] or size["tasks_per_node"]))
+    return RequestChange(nodes, tuple(required), tasks=size["tasks"], cpus=size["cpus"], total_gpus=total)
 
 
 def way(row: JobRow) -> str:
@@ -102,11 +113,9 @@ def noted(row: JobRow, intent: Intent) -> dict[str, Any] | None:
 
 def changes(kept: dict[str, Any], job: SlurmJob, typed: bool = False) -> str:
     """What a pin has changed, in words; "" for nothing. A `typed` pin changes the type of the GPUs."""
-    found = {name: getattr(job, name) for name in KEPT if not (typed and name == "gpu_type")}
+    found = {name: getattr(job, name) for name in KEPT if name in kept and not (typed and name == "gpu_type")}
     return ", ".join(
-        f"{name.replace('_', ' ')} {kept[name]} to {value}"
-        for name, value in found.items()
-        if name in kept and kept[name] != value
+        f"{name.replace('_', ' ')} {kept[name]} to {value}" for name, value in found.items() if kept[name] != value
     )
 
 

@@ -38,6 +38,10 @@ class Ending(Enum):
     BLOCKED = IntentOutcome.NOT_STARTED, "its owner, an administrator or a dependency holds it by now"
     BEGINS_LATER = IntentOutcome.NOT_STARTED, "its owner set a later begin time"
     NOT_STARTED = IntentOutcome.NOT_STARTED, "Slurm reports {reason}; tried again in {seconds:.0f} s"
+    NOT_RESIZED = (
+        IntentOutcome.NOT_STARTED,
+        "Slurm changed {changed} with its size; it keeps the size that its owner requested",
+    )
     LEFT_TO_SLURM = IntentOutcome.LEFT_TO_SLURM, "{why}"
     UNMANAGED = IntentOutcome.LEFT, "for partitions or nodes that are not managed"
     REFUSED = IntentOutcome.REFUSED, "{message}"

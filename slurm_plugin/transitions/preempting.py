@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.interface import NotRequeueable, SlurmJob
-from tiresias.slurm_plugin.state.intents import PREEMPTIONS, Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.intents import COUNTED, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.endings import Ending
@@ -102,7 +102,7 @@ class Preempting:
             return Ending.ENDED_IN_PREEMPTION.end()
         if job.completing or is_in_run(job, intent):
             return STAY
-        if intent.kind in PREEMPTIONS:
+        if intent.kind in COUNTED:
             row.preemptions += 1
             row.last_preempted = now
             self._context.ledger.save(row)

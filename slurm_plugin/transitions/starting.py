@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.interface import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.comments.waiting_text import is_own_comment
-from tiresias.slurm_plugin.state import job_reasons, own_tasks, part_pins, pins
+from tiresias.slurm_plugin.state import job_reasons, own_size, own_tasks, part_pins, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
 from tiresias.slurm_plugin.state.job_reasons import Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -46,21 +47,37 @@ class Starting:
         if job.state == "PENDING" and not self._context.has_begun(job, now):  # changed since the snapshot
             return Ending.BEGINS_LATER.end()
         if job.state == "PENDING" and not job.completing:
-            if changed := self._pinned(intent, row, job, now):
-                return self._leave_to_slurm(row, changed)
+            if (end := self._pinned(intent, row, job, now)) is not None:
+                return end
             self._context.backend.lift(intent.id)
             self._holds.note_release(row)
         return IntentStep.PRIORITIZE if intent.beneficiary else IntentStep.CONFIRM
 
-    def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> str:
-        """Pin the job in a way that changes nothing else of its request; "" or why it cannot be pinned, as the journal
-        stores it."""
+    def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> Result | None:
+        """Pin the job in a way that changes nothing else of its request; the end of the start where it cannot be pinned."""
         if row.unpinnable:  # found by a controller that was killed before it could act on it
-            return row.unpinnable
+            return self._leave_to_slurm(row, row.unpinnable)
         own, kept = self._own_request(intent, row, job)
+        ways = pins.ways(own, len(intent.nodes), job.tasks)
+        is_resized = own_size.is_other(row, own, intent.nodes)
+        if is_resized:
+            own = own_size.resized(own, intent.nodes)
+            ways, kept = (pins.SIZE,), own_size.kept_at(own, kept)
+        if not (changed := self._changed_by_all(ways, intent, row, job, own, kept, now)):
+            return None
+        if is_resized:
+            self._context.ledger.requests.fix_size(row)
+            return Ending.NOT_RESIZED.end(changed=changed)
+        return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed))
+
+    def _changed_by_all(
+        self, ways: Sequence[str], intent: Intent, row: JobRow, job: SlurmJob, own: SlurmJob, kept: dict[str, Any], now: float
+    ) -> str:  # fmt: skip
+        """Pin the job in the first way that changes nothing else; "", or what the last one changed."""
         nodes, changed = [node for node, _ in intent.nodes], ""
-        typed = part_pins.with_types(own_tasks.stated_gpus(row), intent.parts, self._context.part_types)
-        for way in pins.ways(own, len(nodes), job.tasks):
+        parts = () if pins.SIZE in ways else intent.parts
+        typed = part_pins.with_types(own_tasks.stated_gpus(row), parts, self._context.part_types)
+        for way in ways:
             row.pinned, row.pin = True, way + (pins.TYPED if typed else "")
             self._context.ledger.save(row)
             self._pin(job, pins.pin(own, way, nodes, typed))
@@ -70,7 +87,7 @@ class Starting:
                 return ""
             self._context.add_news(now, intent.id, Notice.PIN_TAKEN_BACK, f"it changed {changed}")
             self._holds.unpin(intent.id)
-        return job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed)
+        return changed
 
     def _pin(self, job: SlurmJob, change: RequestChange) -> None:
         """Pin, and remove the controller's comment in the same call. job: as it was read just before."""
@@ -91,8 +108,10 @@ class Starting:
             job = own_tasks.restored(row, job)
             if intent.parts:
                 job = replace(job, stated_gpus=self._context.backend.stated_gpus(job.id))
+            if not own_tasks.is_elastic(row):
+                self._context.ledger.requests.adopt(row, job)
             row.asked = pins.note(job, intent)
-            self._context.ledger.requests.adopt(row, job)
+            self._context.ledger.save(row)
             kept = pins.noted(row, intent) or {}
         return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
 

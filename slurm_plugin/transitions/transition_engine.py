@@ -160,6 +160,8 @@ def _cause(intent: Intent, row: JobRow) -> str:
         return f"on {', '.join(f'{node}:{gpus}' for node, gpus in intent.nodes)}"
     if intent.kind == IntentKind.RESTART:
         return f"for job {intent.beneficiary}: its run is ended and starts again, {_why_ended(row)}"
+    if intent.kind == IntentKind.RESIZE:
+        return "so that it starts again with another number of GPUs"
     if intent.beneficiary:
         return f"for job {intent.beneficiary}"
     renewed = intent.kind == IntentKind.RENEW

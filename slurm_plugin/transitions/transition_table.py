@@ -3,6 +3,7 @@
     preempt:  hold -> turn -> signal -> wait -> parked -> requeue -> drain
     restart:  hold -> turn -> parked -> requeue -> drain, a preemption without a checkpoint
     renew:    hold -> signal -> wait -> requeue -> drain
+    resize:   as renew; the job then waits, and a start gives it its new size
     start:    start -> confirm, within a hand-over start -> prioritize -> confirm
     release:  pinned -> held
 
@@ -20,7 +21,8 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, StoredWord
 
-PREEMPT, RESTART, RENEW = IntentKind.PREEMPT, IntentKind.RESTART, IntentKind.RENEW
+PREEMPT, RESTART = IntentKind.PREEMPT, IntentKind.RESTART
+RENEW, RESIZE = IntentKind.RENEW, IntentKind.RESIZE
 START, RELEASE = IntentKind.START, IntentKind.RELEASE
 Step = IntentStep
 
@@ -100,6 +102,19 @@ _START_CALLS = ("job", "pin", "job", "lift")
 _SLURM = TimeLimit("start_timeout", "stepped")
 _GO_BACK = (Step.DRAIN, Step.SIGNAL, Step.UNHOLD)
 
+
+def _save_and_requeue(kind: IntentKind) -> tuple[Transition, ...]:
+    """A preemption of one job for no other one."""
+    return (
+        Transition(kind, Step.HOLD, Do.HOLD, Step.SIGNAL, (), 11, Phase.SIGNALLED, ("hold",)),
+        Transition(kind, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
+        Transition(kind, Step.WAIT, Do.AWAIT_SAVE, Step.REQUEUE, _GO_BACK, 8, Phase.SAVING, (), _SAVE),
+        Transition(kind, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
+        Transition(kind, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
+        Transition(kind, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
+    )
+
+
 TABLE = (
     Transition(PREEMPT, Step.HOLD, Do.HOLD, Step.TURN, (Step.SIGNAL,), 11, Phase.SIGNALLED, ("hold",)),
     Transition(PREEMPT, Step.TURN, Do.AWAIT_TURN, Step.SIGNAL, (Step.WAIT, Step.SPARE), 10, Phase.RUNNING),
@@ -117,12 +132,8 @@ TABLE = (
     Transition(RESTART, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
     Transition(RESTART, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
     Transition(RESTART, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
-    Transition(RENEW, Step.HOLD, Do.HOLD, Step.SIGNAL, (), 11, Phase.SIGNALLED, ("hold",)),
-    Transition(RENEW, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
-    Transition(RENEW, Step.WAIT, Do.AWAIT_SAVE, Step.REQUEUE, _GO_BACK, 8, Phase.SAVING, (), _SAVE),
-    Transition(RENEW, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
-    Transition(RENEW, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
-    Transition(RENEW, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
+    *_save_and_requeue(RENEW),
+    *_save_and_requeue(RESIZE),
     Transition(START, Step.START, Do.START, Step.CONFIRM, (Step.PRIORITIZE,), 12, Phase.STARTING, _START_CALLS),
     Transition(START, Step.PRIORITIZE, Do.PRIORITIZE, Step.CONFIRM, (), 5, Phase.STARTING, ("prioritize",)),
     Transition(START, Step.CONFIRM, Do.CONFIRM, None, (Step.REHOLD,), 6, Phase.STARTING, (), _SLURM),

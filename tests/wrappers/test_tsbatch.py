@@ -310,6 +310,53 @@ def test_a_choice_that_is_impossible_is_refused_in_one_line(
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "env", "header", "message"),
+    [
+        (
+            ["--elastic=8-2"],
+            {},
+            "",
+            "--elastic='8-2' is not possible; state MIN-MAX or MIN-MAX:STEP in GPUs, such as 2-8:2",
+        ),
+        (["--elastic=0-4"], {}, "", "--elastic='0-4' is not possible"),
+        (["--elastic="], {}, "", ""),
+        (["--elastic", "two"], {}, "", "--elastic='two' is not possible"),
+        ([], {"TIRESIAS_ELASTIC": "1-"}, "", "--elastic='1-' is not possible"),
+        (
+            ["--elastic=1-4", "--array=1-3"],
+            {},
+            "",
+            "--elastic contradicts --array: each task of an array has the size of all",
+        ),
+        (["--elastic=1-4", "-a1-3"], {}, "", "--elastic contradicts -a"),
+        (["--elastic=1-4"], {}, "#SBATCH --exclusive\n", "--elastic contradicts --exclusive"),
+        (["--elastic=1-4"], {"SBATCH_GPUS": "4"}, "", "--elastic contradicts --gpus: state GPUs by --gpus-per-task"),
+        (["--elastic=1-4", "--no-requeue"], {}, "", "--elastic contradicts --no-requeue"),
+        (["--elastic=1-4"], {"TIRESIAS_CHECKPOINT": "none"}, "", "--elastic contradicts TIRESIAS_CHECKPOINT=none"),
+    ],
+)
+def test_sizes_that_are_impossible_are_refused_in_one_line(
+    folder: Path, words: list[str], env: dict[str, str], header: str, message: str
+) -> None:
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{header}true\n")
+    done = run(folder, *words, "job.sh", **env)
+    if not message:
+        assert done.returncode == 0
+        return
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
+
+
+def test_the_sizes_go_into_the_job_and_into_the_note_and_not_to_sbatch(folder: Path) -> None:
+    done = run(folder, "--elastic=2-8:2", "-n4", "--gpus-per-task=1", "job.sh")
+    assert eval(done.stdout.splitlines()[0]) == ["-n4", "--gpus-per-task=1", "job.sh"]
+    assert "export TIRESIAS_ELASTIC=2-8:2\n" in done.stdout
+    run(folder, "-n4", "job.sh")
+    [file] = (folder / ".tiresias/control" / str(os.getuid()) / "submitted").iterdir()
+    assert [sizes for _, sizes in json.loads(file.read_text())["elastic"]] == ["2-8:2", "fixed"]
+
+
 def test_the_option_counts_more_than_the_variable(folder: Path) -> None:
     done = run(folder, "--opportunistic=yes", "--no-requeue", "job.sh", TIRESIAS_OPPORTUNISTIC="restart")
     assert done.returncode == 0

@@ -46,7 +46,8 @@ def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str],
         log_line(f"the scheduling note for this job could not be written: {one_line(error)}")
     if "test-only" not in asked:
         saves = wording.saves(seen_in, before) or bool(os.environ.get(environment.CHECKPOINT))
-        note(root, key(path, asked.get("job-name") or name), kind, opportunistic.noted(os.environ, saves))
+        choice, sizes = opportunistic.noted(os.environ, saves), os.environ.get(environment.ELASTIC, "")
+        note(root, key(path, asked.get("job-name") or name), kind, choice, sizes)
 
 
 def scheduling_note(name: str, asked: SubmitOptions, kind: str, seen_in: str, before: PreviousJob | None) -> str:

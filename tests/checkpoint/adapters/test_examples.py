@@ -88,3 +88,30 @@ def test_fsdp_goes_on_with_other_numbers_of_ranks(pair: Any, nursery_of: Any) ->
         assert job.end() == 99
     assert job.log().count("resumes from step") == 2
     assert "2 ranks saved, 4 resume" in job.log()
+
+
+def losses(folder: Path) -> dict[int, float]:
+    """Return the loss of each step; a step that is there twice was made twice."""
+    lines = [line.split() for line in (folder / "losses").read_text().splitlines()]
+    found = {int(step): float(loss) for step, loss, _ in lines}
+    assert len(found) == len(lines), "no step is made twice"
+    return found
+
+
+@pytest.mark.xdist_group("examples-torch")
+def test_the_loss_curve_is_the_same_on_numbers_of_ranks_that_change(pair: Any, nursery_of: Any) -> None:
+    steps, ranks = 300, (3, 2, 4)
+    command = [str(EXAMPLES / "elastic.py"), str(steps)]
+    paced = [sys.executable, str(PACED), "0.01", *command]
+    whole, job = pair([sys.executable, *command], 2, paced, nursery_of(*MODULES["torch"]))
+    whole.whole()
+    for count in ranks:
+        job.start(count)
+        job.until_ready()
+        job.request("signal")
+        assert job.end() == 99, job.log()
+    job.start(2)
+    assert job.end() == 0, job.log()
+    expected, found = losses(whole.folder), losses(job.folder)
+    assert sorted(found) == list(range(1, steps + 1))
+    assert max(abs(found[step] - expected[step]) for step in found) < 1e-12

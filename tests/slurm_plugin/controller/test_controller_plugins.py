@@ -112,7 +112,7 @@ def test_a_sizing_decides_until_it_gives_a_job_another_number_of_gpus(packaged: 
     centre.wait_for_state(one, "RUNNING")
     assert centre.status()["alarms"] == []
     four, large = centre.submit(gpus=4), centre.submit(gpus=16)
-    wait_for_alarm(centre, "'halves'", "which requests 4; the controller resizes no job")
+    wait_for_alarm(centre, "'halves'", "which requests 4; it cannot have that size")
     centre.wait_for_state(four, "RUNNING")
     centre.wait_until(
         lambda: "sizing halves failed, the built-in one decides" in centre.why(large), "explain is silent", large

@@ -37,7 +37,8 @@ def job(name: str = "1", command: str = "/home/a/train.sh", **more: Any) -> Slur
     return replace(EXAMPLE, id=name, command=command, **values)
 
 
-EXAMPLE = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {"script": "", "command": "", "opportunistic": ""})  # type: ignore[arg-type]
+TEXTS = dict.fromkeys(("script", "command", "opportunistic", "elastic"), "")
+EXAMPLE = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | TEXTS)  # type: ignore[arg-type]
 
 
 def scripts(known: KnownScripts) -> dict[str, str]:
@@ -90,8 +91,9 @@ def test_the_choice_at_the_submission_unless_the_clocks_leave_it_open(
 def test_a_job_has_the_choice_of_its_note_also_after_others_follow(tmp_path: Path) -> None:
     of, slurm = "/home/a/train.sh", Slurm(job())
     known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
-    note(tmp_path, of, A, "restart")
-    assert [(one.script, one.opportunistic) for one in known.snapshot().jobs] == [(A, "restart")]
+    note(tmp_path, of, A, "restart", "2-8")
+    shown = [(one.script, one.opportunistic, one.elastic) for one in known.snapshot().jobs]
+    assert shown == [(A, "restart", "2-8")]
     note(tmp_path, of, A, "yes")
     slurm.jobs = (job(submit_time=NOW + 50),)
     assert [(one.script, one.opportunistic) for one in known.snapshot().jobs] == [(A, "restart")]

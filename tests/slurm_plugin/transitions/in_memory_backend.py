@@ -99,7 +99,13 @@ class InMemoryBackend:
         for name in self.changed_by.get(way, {}):
             self._own.setdefault(name, getattr(self.jobs[job_id], name))
         self._state_gpus(job_id, change)
+        self._size(job_id, change)
         self.change(job_id, required_nodes=change.required or change.only or (), **self.changed_by.get(way, {}))
+
+    def _size(self, job_id: str, change: RequestChange) -> None:
+        """A GPU for each task, as with --gpus-per-task=1."""
+        if change.tasks is not None and change.cpus is not None:
+            self.change(job_id, tasks=change.tasks, cpus=change.cpus, gpus=change.tasks)
 
     def _state_gpus(self, job_id: str, change: RequestChange) -> None:
         if change.gpus is not None:
@@ -114,6 +120,7 @@ class InMemoryBackend:
     def _unpin(self, job_id: str, change: RequestChange) -> None:
         if change.nodes:
             self.change(job_id, min_nodes=change.nodes[0])
+        self._size(job_id, change)
         self._state_gpus(job_id, change)
         self.change(job_id, required_nodes=change.required or (), **self._own)
 

@@ -1,0 +1,85 @@
+"""The size of an elastic job, in GPUs: which sizes its request allows, and the request of one of them.
+
+What the owner states for each task or each node stays as it is: with --gpus-per-task the number of tasks changes, with GPUs or
+tasks for each node the number of nodes. Measured on Slurm 22.05, 24.11 and 26.05: an update of NumTasks, NumCPUs and NumNodes in
+one call changes the request of a requeued job, and the GPUs with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tiresias.protocol import elastic_sizes
+from tiresias.protocol.elastic_sizes import ElasticSizes
+from tiresias.slurm_plugin.backends.interface import SlurmJob, StatedGpus
+from tiresias.slurm_plugin.state.journal_rows import JobRow
+
+NodeGpus = Sequence[tuple[str, int]]
+CHANGED = ("gpus", "tasks", "cpus")  # fields of SlurmJob that another size changes
+
+
+def sizes(row: JobRow) -> ElasticSizes | None:
+    """Return the sizes of an elastic job; None for a job of a fixed size."""
+    return elastic_sizes.read(row.elastic)
+
+
+def why_fixed(job: SlurmJob) -> str:
+    """Return why the size of a job cannot change, whatever its owner states; "" if it can."""
+    reasons = (
+        (job.array_id, "it is a task of an array"),
+        (job.het_id, "it is a component of a heterogeneous job"),
+        (not (job.batch and job.requeue), "it cannot be requeued"),
+        (job.exclusive, "it gets whole nodes (--exclusive)"),
+        (
+            job.tasks_per_gpu or job.tasks_per_socket or job.gpus_per_socket,
+            "its tasks or GPUs are counted by socket or GPU",
+        ),
+        (job.gpus < 1 or job.gpus % unit(job), "its GPUs are not the same number on each node"),
+    )
+    return next((why for found, why in reasons if found), "")
+
+
+def per_node(job: SlurmJob) -> int:
+    """Return the GPUs on each node where the number of nodes changes with the size; 0: the number of tasks does."""
+    return job.gpus_per_node or job.tasks_per_node * job.gpus // max(job.tasks, 1)
+
+
+def unit(job: SlurmJob) -> int:
+    """Return the GPUs by multiples of which the size can change: those of a node, or of a task."""
+    return per_node(job) or job.gpus // math.gcd(job.gpus, max(job.tasks, 1)) or 1
+
+
+def step(row: JobRow, job: SlurmJob) -> int:
+    """Return the GPUs by multiples of which the size of a job changes; 0: it has a fixed size."""
+    found = sizes(row)
+    return math.lcm(found.step, unit(job)) if found else 0
+
+
+def total_gpus(gpus: int, gpu_type: str, counts_nodes: bool) -> StatedGpus | None:
+    """Return the GPUs of all tasks of a size, for `RequestChange`; None where the number of nodes changes with the size."""
+    return None if counts_nodes else StatedGpus("job", gpus, "" if "," in gpu_type else gpu_type)
+
+
+def is_other(row: JobRow, job: SlurmJob, nodes: NodeGpus) -> bool:
+    """Return whether a start on these nodes gives an elastic job another size than its owner requested. `job`: as requested."""
+    return sizes(row) is not None and sum(gpus for _, gpus in nodes) != job.gpus
+
+
+def kept_at(job: SlurmJob, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the record of a job must show once it has another size. Its GPUs follow from the rest; 22.05 does not show them.
+
+    Args:
+        job: As it was resized.
+        kept: What a pin must keep of the owner's request.
+    """
+    others = {name: value for name, value in kept.items() if name not in CHANGED}
+    return others | {"tasks": job.tasks, "cpus": job.cpus}
+
+
+def resized(job: SlurmJob, nodes: NodeGpus) -> SlurmJob:
+    """Return the job with the request of the size that a start gives it. `job`: as its owner requested it."""
+    gpus = sum(gpus for _, gpus in nodes)
+    return replace(job, gpus=gpus, tasks=job.tasks * gpus // job.gpus, cpus=job.cpus * gpus // job.gpus)

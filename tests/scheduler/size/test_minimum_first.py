@@ -1,0 +1,106 @@
+"""The sizing `minimum_first`, and when running elastic jobs change their size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scheduler.conftest import Builder
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide
+from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.scheduler.size.elastic_jobs import is_size
+from tiresias.scheduler.size.minimum_first import MINIMUM_FIRST
+
+make = Builder()
+Job, Node = Builder.Job, Builder.Node
+CONFIG = PolicyConfig(name="fifo", sizing="minimum_first", preemption_cost=60.0)
+
+
+def elastic(snapshot: Snapshot, *sizes: tuple[int, int, int]) -> Snapshot:
+    """Return the snapshot with the sizes (least, most, step) of its jobs; step 0: a fixed size."""
+    least, most, step = np.array(sizes, np.int64).reshape(-1, 3).T
+    return replace(snapshot, jobs=replace(snapshot.jobs, min_gpus=least, max_gpus=most, gpu_step=step))
+
+
+def job(name: str, gpus: int, submit: float, **more: Any) -> Any:
+    return Job(name, gpus, submit=submit, **more)
+
+
+def gpus_of(plan: Plan) -> dict[str, int]:
+    return {start.job: sum(gpus for _, gpus in start.nodes) for start in plan.starts}
+
+
+def test_an_elastic_job_gets_all_that_is_left() -> None:
+    found = make([job("a", 2, 1), job("b", 4, 2)], [Node(8), Node(8)])
+    assert gpus_of(decide(elastic(found, (1, 16, 1), (4, 4, 0)), CONFIG)) == {"a": 12, "b": 4}
+
+
+def test_what_is_left_goes_to_the_job_with_the_fewest_gpus() -> None:
+    found = make([job("a", 2, 1), job("b", 2, 2)], [Node(8)])
+    assert gpus_of(decide(elastic(found, (2, 8, 2), (1, 8, 1)), CONFIG)) == {"a": 4, "b": 4}
+
+
+def test_a_job_that_fits_nowhere_at_its_size_starts_with_its_fewest_gpus() -> None:
+    request = replace(job("a", 4, 1).request, gpus_per_node=4)
+    found = make([job("a", 4, 1, request=request), job("b", 2, 0)], [Node(4), Node(4), Node(4)])
+    plan = decide(elastic(found, (4, 12, 4), (2, 2, 0)), CONFIG)
+    assert gpus_of(plan) == {"b": 2, "a": 8}
+
+
+def test_a_running_job_shrinks_for_a_waiting_one_and_grows_into_idle_gpus() -> None:
+    running = job("a", 8, 1, state=JobState.RUNNING, movable=True)
+    shrinks = elastic(make([running, job("b", 4, 2)], [Node(8)]), (2, 8, 2), (4, 4, 0))
+    assert [(one.job, one.gpus) for one in decide(shrinks, CONFIG).resizes] == [("a", 4)]
+    grows = elastic(make([running], [Node(8), Node(8)]), (2, 16, 4))
+    assert [(one.job, one.gpus) for one in decide(grows, CONFIG).resizes] == [("a", 16)]
+    assert decide(grows, replace(CONFIG, preemption_cost=900.0)).resizes == (), (
+        "it costs as much as it gains in half an hour"
+    )
+    assert decide(grows, replace(CONFIG, sizing="fixed")).resizes == ()
+
+
+def test_a_job_that_cannot_be_preempted_keeps_its_size() -> None:
+    running = job("a", 8, 1, state=JobState.RUNNING, movable=False)
+    found = elastic(make([running, job("b", 4, 2)], [Node(8)]), (2, 8, 2), (4, 4, 0))
+    assert decide(found, CONFIG).resizes == ()
+
+
+@st.composite
+def states(draw: st.DrawFn) -> Snapshot:
+    nodes = [Node(draw(st.sampled_from([2, 4, 8]))) for _ in range(draw(st.integers(1, 4)))]
+    jobs, sizes = [], []
+    for number in range(draw(st.integers(1, 8))):
+        step, gpus = draw(st.integers(0, 3)), draw(st.integers(1, 8))
+        least, most = max(gpus - step * draw(st.integers(0, 3)), 1), gpus + step * draw(st.integers(0, 4))
+        state = draw(st.sampled_from([JobState.WAITING, JobState.RUNNING]))
+        jobs.append(job(str(number), gpus, number, state=state, movable=draw(st.booleans())))
+        sizes.append((least, most, step))
+    return elastic(make(jobs, nodes), *sizes)
+
+
+@given(states(), st.sampled_from(["fifo", "las"]))
+def test_sizes_are_possible_and_never_more_than_there_is(found: Snapshot, name: str) -> None:
+    jobs, total = found.jobs, int(found.nodes.gpus.sum())
+    sizes = MINIMUM_FIRST.sizes(found, np.arange(len(jobs)))
+    plan = decide(found, replace(CONFIG, name=name))
+    for row in range(len(jobs)):
+        assert sizes[row] == jobs.gpus[row] or is_size(jobs, row, int(sizes[row]))
+    row_of = {name: row for row, name in enumerate(jobs.id)}
+    started = gpus_of(plan)
+    for name_, gpus in started.items():
+        row = row_of[name_]
+        assert gpus == jobs.gpus[row] or is_size(jobs, row, gpus)
+    held = jobs.gpus[(jobs.state == JobState.RUNNING)].sum()
+    victims = sum(int(jobs.gpus[row_of[one.job]]) for one in plan.preemptions)
+    assert held - victims + sum(started.values()) <= total
+    for one in plan.resizes:
+        row = row_of[one.job]
+        assert jobs.movable[row]
+        assert jobs.state[row] == JobState.RUNNING
+        assert is_size(jobs, row, one.gpus)
+        assert one.gpus != jobs.gpus[row]

@@ -1,0 +1,107 @@
+"""Starts that give an elastic job another size than its owner requested, and its change of size while it runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, ActorHarness
+from tiresias.scheduler.model import Plan, Resize, Start
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
+from tiresias.slurm_plugin.state import own_size, pins
+
+HALF = Start("1", (("gpu02", 2),))
+
+
+@pytest.fixture
+def job(held_job: ActorHarness) -> ActorHarness:
+    """Job 1 requests four tasks with a GPU each, and can use one to eight."""
+    held_job.slurm.change(gpus=4, tasks=4, cpus=8, elastic="1-8")
+    held_job.slurm.starts = False
+    held_job.refresh()
+    assert (held_job.row.elastic, held_job.row.min_gpus, held_job.row.max_gpus) == ("1-8", 1, 8)
+    return held_job
+
+
+def start(job: ActorHarness, action: Start = HALF) -> None:
+    job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(action,)), 1100.0)
+
+
+def size(job: ActorHarness) -> tuple[int, int, int]:
+    return job.job.gpus, job.job.tasks, job.job.cpus
+
+
+def unpinned(job: ActorHarness) -> tuple[int, int, int]:
+    """Let the start fail, and give the job its owner's request back."""
+    job.poll(1131)
+    assert job.intents() == []
+    job.actor.unpin(job.refresh(), 1140.0)
+    assert not job.row.pinned
+    return size(job)
+
+
+def test_a_start_changes_tasks_and_cpus_and_takes_that_back(job: ActorHarness) -> None:
+    start(job)
+    job.actor.advance(1100)
+    assert size(job) == (2, 2, 4)
+    assert job.row.pin == pins.SIZE
+    assert unpinned(job) == (4, 4, 8)
+
+
+@pytest.mark.parametrize(("operation", "when"), [("pin", "before"), ("pin", "after"), ("lift", "before")])
+def test_a_controller_that_ends_between_pin_and_release(job: ActorHarness, operation: str, when: str) -> None:
+    start(job)
+    job.slurm.fail(operation, SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        job.actor.advance(1100)
+    job.restart_controller()
+    job.poll(1101)
+    assert size(job) == (2, 2, 4)
+    assert job.job.priority > 0
+    assert unpinned(job) == (4, 4, 8)
+
+
+def test_where_slurm_does_not_change_the_size_the_job_keeps_it(job: ActorHarness) -> None:
+    job.slurm.changed_by["required"] = {"tasks": 3}
+    start(job)
+    job.actor.advance(1100)
+    assert job.intents() == []
+    assert "Slurm changed tasks 2 to 3 with its size; it keeps the size that its owner requested" in job.news()[-1]
+    assert (job.row.elastic, job.row.min_gpus, job.row.max_gpus) == ("fixed", 4, 4)
+    assert own_size.step(job.row, job.job) == 0
+    assert job.job.priority == 0, "it waits for a start at its own size"
+
+
+def test_the_requested_size_is_pinned_as_that_of_any_job(job: ActorHarness) -> None:
+    start(job, Start("1", (("gpu02", 4),)))
+    job.actor.advance(1100)
+    assert job.row.pin == pins.NUMBER
+    assert size(job) == (4, 4, 8)
+
+
+def test_a_record_with_the_nodes_of_the_last_run_is_not_the_owners_request(job: ActorHarness) -> None:
+    job.slurm.change(gpus=1, min_nodes=3)  # as Slurm 22.05 shows a requeued job
+    [seen] = job.refresh()
+    assert (seen.gpus, seen.min_nodes) == (4, job.row.min_nodes)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [{"array_id": 1}, {"requeue": False}, {"exclusive": True}, {"tasks_per_gpu": 1}, {"tasks_per_node": 3}],
+)
+def test_requests_that_cannot_change_their_size(held_job: ActorHarness, request_: dict[str, int]) -> None:
+    held_job.slurm.change("1", gpus=4, **{"tasks": 4, "elastic": "1-8", **request_})
+    held_job.refresh()
+    assert held_job.row.elastic == "fixed"
+
+
+def test_a_running_job_saves_and_is_requeued(running_job: ActorHarness) -> None:
+    none = np.zeros(0, np.int64)
+    running_job.actor.begin(Plan(none, none, none, actions=(Resize("1", 8),)), 1100.0)
+    running_job.poll(1100)
+    assert [(one.kind, one.step) for one in running_job.intents()] == [("resize", "wait")]
+    running_job.report_parked()
+    running_job.poll(1101)
+    assert running_job.intents() == []
+    assert (running_job.job.state, running_job.job.priority) == ("PENDING", 0)
+    assert running_job.row.preemptions == 1
