@@ -72,10 +72,20 @@ def at(scripts: list[tuple[int, str]], submit: int) -> str:
 
 
 def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
-    """The choice, or the sizes, of what was submitted then; "" where none is known, or where another one follows so soon that the
+    """The choice of what was submitted then; "" where none is known, or where another one follows so soon that the
     clocks do not show which one was meant."""
     before = [choice for since, choice in noted if since <= submit][-1:]
     found = {*before, *(choice for since, choice in noted if submit < since <= submit + SKEW)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def sizes_at(noted: list[tuple[int, str]], submit: int) -> str:
+    """Return the sizes of what was submitted then; "" where others were noted at about that time, by another submission.
+
+    A job of unknown sizes starts with the GPUs that it requests, and its supervisor reports its sizes.
+    """
+    before = [one for since, one in noted if since < submit - SKEW][-1:]
+    found = {*before, *(one for since, one in noted if submit - SKEW <= since <= submit + SKEW)}
     return found.pop() if len(found) == 1 else ""
 
 

@@ -70,6 +70,7 @@ PLACEMENTS: Registry[Any] = Registry(  # the first three in the order of `model.
         "first_fit": f"{_HERE}.place.baselines:first_fit",
         "load_balancing": f"{_HERE}.place.baselines:load_balancing",
         "random": f"{_HERE}.place.baselines:random",
+        "even": f"{_HERE}.place.even:even",
     },
     f"{_HERE}.place.placements:accepted",
 )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tiresias.protocol.control import JobReport
+from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
@@ -104,8 +105,8 @@ class ObserveStage:
                     if (report := reports.of(job)).restart == job.restarts:
                         row = ledger.jobs[job.id]
                         ledger.requests.note_choice(row, report.opportunistic)
-                        if not row.elastic:
-                            ledger.requests.note_elastic(row, report.elastic, job)
+                        stated = report.elastic or (FIXED if row.elastic else "")  # a note may be of another submission
+                        ledger.requests.note_elastic(row, stated, job)
                         memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
 
 

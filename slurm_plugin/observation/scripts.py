@@ -106,7 +106,7 @@ class KnownScripts:
                 self._found[job.id] = script
                 self._chosen[job.id] = Choices(
                     submitted_scripts.choice_at(noted.choices, job.submit_time),
-                    submitted_scripts.choice_at(noted.sizes, job.submit_time),
+                    submitted_scripts.sizes_at(noted.sizes, job.submit_time),
                 )
                 return script
         return ""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.estimates.claims import Trust
 from tiresias.scheduler.estimates.completed_jobs import Completed
@@ -130,7 +131,7 @@ class Ledger:
             self.requests.note_gpus(row, job)
             if not row.opportunistic:  # else it is known, or its supervisor has reported it
                 self.requests.note_choice(row, job.opportunistic)
-            if not row.elastic:
+            if not row.elastic and job.elastic != FIXED:
                 self.requests.note_elastic(row, job.elastic, restored)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:

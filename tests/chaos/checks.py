@@ -143,7 +143,7 @@ class Check:
         deadline: float,
     ) -> None:
         self._sampler, self._deadline = sampler, deadline
-        self._scene, self._blind = scene, troubles.blind
+        self._scene, self._blind, self._ahead = scene, troubles.blind, troubles.ahead
         self.logged = logged_runs(scene.cluster.log / "jobcomp.log")
         purged = purged_scripts(scene.cluster.log.glob("gpu*.log"))
         by_slurm = [
@@ -267,7 +267,9 @@ class Check:
                 self._note("ledger_missing", run.name, f"{run}")
             return
         own.remove(same[0])
-        if abs(same[0].end - run.end) > 1 and not self._is_blind(min(run.end, same[0].end), max(run.end, same[0].end)):
+        first, last = sorted((float(run.end), same[0].end))
+        is_corrected = last == run.end and any(begin <= run.end <= end for begin, end in self._ahead)
+        if last - first > 1 and not is_corrected and not self._is_blind(first, last):
             self._note("ledger_wrong", run.name, f"{run}: {same[0]}")
 
     def _is_blind(self, start: float, end: float) -> bool:

@@ -43,6 +43,8 @@ class ProcessTroubles(Remedies):
         step = self._dice.choice([-3600, -30, 30, 3600])
         self._write("clock", str(step))
         self.blind.append((time.time() - 1, time.time() + 40))
+        if step < 0:
+            self.ahead.append((time.time() + step, time.time()))
         self._mend_later(self._dice.uniform(4, 15), "clock", lambda: self._write("clock", "0"))
         return f"by {step} s"
 

@@ -22,6 +22,7 @@ class Remedies:
 
     Attributes:
         blind: Times (from, to) in epoch seconds in which the controller could not see Slurm; ends in them are less exact.
+        ahead: Times in which a clock that was set back let ends of runs lie ahead of it: the journal has earlier ones.
         absent: Times (from, to) in which slurmctld was away.
         shaken: Names of jobs of which Slurm itself lost something: those in its memory when it was killed.
         unlisted: Times (from, to) in which slurmctld accepted jobs that it lost when it was killed, and that `shaken` lacks.
@@ -32,6 +33,7 @@ class Remedies:
 
     def __init__(self, scene: Scene, seed: int, report: Callable[[str], None]) -> None:
         self.scene, self.counts, self.blind = scene, Counter[str](), list[tuple[float, float]]()
+        self.ahead: list[tuple[float, float]] = []
         self.absent, self.unlisted = list[tuple[float, float]](), list[tuple[float, float]]()
         self.changes = Windows()
         self.bad_nodes = list[tuple[str, float, float]]()

@@ -68,6 +68,7 @@ class ChaosRun:
     troubles_of: type[Troubles] = Troubles
     config: Mapping[str, dict[str, Any]] = CONFIG
     backlog = BACKLOG
+    jobs_of: Jobs = staticmethod(workload)
 
     def __init__(self, args: argparse.Namespace, name: str, plan: dict[str, Any]) -> None:
         seed = args.seed
@@ -90,7 +91,7 @@ class ChaosRun:
         span = max(self._seconds - WIND_DOWN - (time.time() - self._began), 20.0)
         start, planned = time.time(), self.planned_troubles(span, EVERY)
         while time.time() < start + span:
-            self.trouble_once(planned, time.time() - start, workload)
+            self.trouble_once(planned, time.time() - start, self.jobs_of)
 
     def planned_troubles(self, span: float, every: float) -> list[tuple[float, str]]:
         """Return and print the troubles that come by themselves within `span` seconds, one in `every`; the last one first."""

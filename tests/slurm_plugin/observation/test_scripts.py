@@ -212,3 +212,19 @@ def test_whatever_a_user_writes_is_read(content: Any) -> None:
         found = submitted_scripts.known({"of": "x", "scripts": scripts}, "x")
         assert all(type(since) is int and script == A for since, script in found)
         assert submitted_scripts.at(found, NOW) in ("", A)
+
+
+@pytest.mark.parametrize(
+    ("noted", "sizes"),
+    [
+        ([], ""),
+        ([(NOW - 500, "1-4")], "1-4"),
+        ([(NOW, "1-4")], "1-4"),
+        ([(NOW - 500, "1-4"), (NOW, "2-8")], ""),
+        ([(NOW - 1, "1-4"), (NOW, "2-8")], ""),
+        ([(NOW - 1, "1-4"), (NOW + 2, "fixed")], ""),
+        ([(NOW - 500, "1-4"), (NOW + 50, "2-8")], "1-4"),
+    ],
+)
+def test_sizes_count_where_no_other_submission_can_be_meant(noted: list[tuple[int, str]], sizes: str) -> None:
+    assert submitted_scripts.sizes_at(noted, NOW) == sizes

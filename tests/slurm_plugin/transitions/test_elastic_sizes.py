@@ -105,3 +105,12 @@ def test_a_running_job_saves_and_is_requeued(running_job: ActorHarness) -> None:
     assert running_job.intents() == []
     assert (running_job.job.state, running_job.job.priority) == ("PENDING", 0)
     assert running_job.row.preemptions == 1
+
+
+def test_the_report_of_a_run_counts_more_than_a_note(job: ActorHarness) -> None:
+    job.ledger.requests.note_elastic(job.row, "2-4:2", job.job)
+    assert (job.row.elastic, job.row.min_gpus, job.row.max_gpus) == ("2-4:2", 2, 4)
+    job.refresh()
+    assert job.row.elastic == "2-4:2", "the note is not read again"
+    job.ledger.requests.note_elastic(job.row, "fixed", job.job)
+    assert own_size.sizes(job.row) is None

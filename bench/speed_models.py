@@ -1,0 +1,160 @@
+"""Relative errors of predicted speeds, from a few random measured sizes, on measurements of others. Prints JSON.
+
+    python bench/speed_models.py [--data ../shared/data] [--points 10] [--draws 60]
+
+dl2        step speeds of 4 models with parameter servers: optimus/dl2_measured_speeds.csv.gz
+adaptdl    step times of 6 models with all-reduce, by nodes, GPUs and batch: optimus/adaptdl_aws_steps.csv.gz
+
+Each draw takes so many random points of a model; every method learns from the same ones, and predicts the others (at most 500).
+`error` is the mean of |predicted / measured speed - 1| over them and all draws. Methods: `model` is `speed_model.fit`; `equation_4`
+the paper's terms and plain NNLS of relative errors; `linear` least squares of the speed; `knn` the geometric mean of the nearest
+points, of 1, 2 or 3, whichever is best for the model. `within_90` is the share of measured speeds inside the model's interval.
+`wins` is the share of draws in which the model has a smaller error than the better one of linear and knn in that draw.
+`same_kind` learns from 3 points at 0.6 of the speed, with and without a prior from 10 other points at full speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import platform
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiresias.scheduler.estimates.nonnegative import nonnegative_least_squares
+from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE, EQUATION_4, SYNCHRONOUS, SpeedForm
+from tiresias.scheduler.estimates.speed_model import fit
+from tiresias.scheduler.model import Floats
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+MOST_TESTED = 500
+Predictor = Callable[[Floats, Floats], Floats]
+
+
+def dl2(folder: Path) -> dict[str, Floats]:
+    """Return rows (servers, workers, batch, steps a second) of each model."""
+    found = defaultdict(list)
+    for row in _rows(folder / "dl2_measured_speeds.csv.gz"):
+        batch = float(row["total_batch"])
+        found[row["model"]].append((int(row["ps"]), int(row["workers"]), batch, float(row["sum_speed"]) / batch))
+    return {model: np.array([row for row in rows if row[3] > 0]) for model, rows in found.items()}
+
+
+def adaptdl(folder: Path) -> dict[str, Floats]:
+    """Return rows (nodes, gpus, batch of a GPU, steps a second) of each model."""
+    found = defaultdict(list)
+    for row in _rows(folder / "adaptdl_aws_steps.csv.gz"):
+        size = (int(row["num_nodes"]), int(row["num_gpus"]), float(row["local_bsz"]))
+        found[row["model"]].append((*size, 1.0 / float(row["step_time_s"])))
+    return {model: np.array(rows) for model, rows in found.items()}
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    with gzip.open(file, "rt") as text:
+        return list(csv.DictReader(text))
+
+
+def by_model(form: SpeedForm) -> Predictor:
+    return lambda known, sizes: fit(known, form).speed(*sizes.T)
+
+
+def equation_4(known: Floats, sizes: Floats) -> Floats:
+    columns = EQUATION_4.matrix(known[:, :3]) * known[:, 3:]
+    theta = nonnegative_least_squares(columns, np.ones(len(known)))
+    return 1.0 / np.maximum(EQUATION_4.matrix(sizes) @ theta, 1e-9)
+
+
+def linear(known: Floats, sizes: Floats) -> Floats:
+    found = np.linalg.lstsq(_with_constant(known[:, :3]), known[:, 3], rcond=None)[0]
+    return np.asarray(np.maximum(_with_constant(sizes) @ found, 0.0))
+
+
+def _with_constant(sizes: Floats) -> Floats:
+    return np.concatenate((np.ones((len(sizes), 1)), sizes), axis=1)
+
+
+def nearest(neighbours: int) -> Predictor:
+    def predict(known: Floats, sizes: Floats) -> Floats:
+        place, scale = np.log(known[:, :3]).mean(0), np.log(known[:, :3]).std(0) + 1e-9
+        at, of = (np.log(sizes) - place) / scale, (np.log(known[:, :3]) - place) / scale
+        near = np.argsort(((at[:, None] - of[None]) ** 2).sum(-1), axis=1)[:, :neighbours]
+        return np.asarray(np.exp(np.log(known[:, 3])[near].mean(1)))
+
+    return predict
+
+
+def draws_of(rows: Floats, points: int, draws: int) -> list[tuple[Floats, Floats]]:
+    """Return the known and the other rows of each draw."""
+    found = []
+    for draw in range(draws):
+        order = np.random.default_rng([draw, 7]).permutation(len(rows))
+        found.append((rows[order[:points]], rows[order[points:][:MOST_TESTED]]))
+    return found
+
+
+def errors_of(predict: Predictor, draws: list[tuple[Floats, Floats]]) -> Floats:
+    each = [np.abs(predict(known, other[:, :3]) / other[:, 3] - 1.0).mean() for known, other in draws]
+    return np.array(each)
+
+
+def compared(rows: Floats, form: SpeedForm, points: int, draws: int) -> dict[str, Any]:
+    drawn = draws_of(rows, points, draws)
+    model, line = errors_of(by_model(form), drawn), errors_of(linear, drawn)
+    near = min((errors_of(nearest(count), drawn) for count in (1, 2, 3)), key=np.mean)
+    error = {"model": model, "linear": line, "knn": near}
+    if form is SYNCHRONOUS:
+        error["equation_4"] = errors_of(equation_4, drawn)
+    return {
+        "rows": len(rows),
+        "error": {name: round(float(each.mean()), 4) for name, each in error.items()},
+        "wins": round(float((model < np.minimum(line, near)).mean()), 3),
+        "within_90": round(float(np.mean([_within(form, *each) for each in drawn])), 3),
+        "same_kind": _same_kind(drawn, form),
+    }
+
+
+def _within(form: SpeedForm, known: Floats, other: Floats) -> float:
+    low, high = fit(known, form).interval(*other[:, :3].T)
+    return float(((low <= other[:, 3]) & (other[:, 3] <= high)).mean())
+
+
+def _same_kind(drawn: list[tuple[Floats, Floats]], form: SpeedForm) -> dict[str, float]:
+    """Return the errors for a job of another speed with three measured points."""
+    slower = np.array([1.0, 1.0, 1.0, 0.6])
+    alone, helped = [], []
+    for known, other in drawn:
+        few, rest = other[:3] * slower, other[3:] * slower
+        for errors, prior in ((alone, None), (helped, fit(known, form))):
+            errors.append(np.abs(fit(few, form, prior=prior).speed(*rest[:, :3].T) / rest[:, 3] - 1.0).mean())
+    return {"without_prior": round(float(np.mean(alone)), 4), "with_prior": round(float(np.mean(helped)), 4)}
+
+
+def _means(models: dict[str, Any]) -> dict[str, float]:
+    names = next(iter(models.values()))["error"]
+    return {name: round(float(np.mean([each["error"][name] for each in models.values()])), 4) for name in names}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    for name, default in (("points", 10), ("draws", 60)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    folder = options.data / "optimus"
+    if not folder.exists():
+        raise SystemExit(f"{folder} does not exist: give the folder of the data by --data")
+    report: dict[str, Any] = {"machine": platform.machine(), "points": options.points, "draws": options.draws}
+    for name, data, form in (("dl2", dl2, SYNCHRONOUS), ("adaptdl", adaptdl, ALL_REDUCE)):
+        models = {m: compared(rows, form, options.points, options.draws) for m, rows in data(folder).items()}
+        report[name] = {"models": models, "mean_error": _means(models)}
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
