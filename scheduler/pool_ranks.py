@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Bools, Ints, Jobs
+from tiresias.scheduler.model import Bools, Ints, Jobs, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, SortKeys, ordered
 from tiresias.scheduler.table_rows import rows_of
 
@@ -128,6 +128,19 @@ class PoolRanks:
             ids = pooled.jobs.id if len(rows) == count else [pooled.jobs.id[row] for row in rows.tolist()]
             order[each.of_job[order]] = rows[ordered([pooled.pool[rows], *keys], ids)]
         return order, queue, promoted
+
+
+def order_among(snapshot: Snapshot, chosen: Bools, config: PolicyConfig, policy: Policy) -> Ints:
+    """Return the rows of some jobs in the order in which a policy ranks them among all, the most urgent first.
+
+    O(chosen jobs log chosen jobs), for a policy without keys O(jobs log jobs). `chosen`: which jobs, shape (jobs,).
+    """
+    pool = np.where(chosen, 0, -1)
+    ranks = PoolRanks(PooledJobs(snapshot.time, snapshot.jobs, pool, [(config, policy)]))
+    if ranks.ranked[0]:
+        return ranks.order
+    order = policy.rank(snapshot, config).order
+    return order[chosen[order]]
 
 
 def _has_keys(policy: Policy) -> bool:

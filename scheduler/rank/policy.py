@@ -23,6 +23,7 @@ from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot
 
 SortKeys: TypeAlias = list[npt.NDArray[np.generic]]  # columns of shape (jobs,), the most significant first
+_DIGITS = 18  # of whole numbers that fit into 64 bits
 
 
 class Rows(Protocol):
@@ -262,10 +263,19 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
         tied[pairs] = _tied(rest, order[pairs], order[pairs + 1])
     if tied.any():
         twins, group = _twins(tied)
-        rows = order[twins].tolist()
-        names = [natural(ids[row]) for row in rows]
-        order[twins] = [row for _, _, row in sorted(zip(group.tolist(), names, rows, strict=True))]
+        rows = order[twins]
+        order[twins] = rows[_by_id([ids[row] for row in rows.tolist()], group)]
     return order
+
+
+def _by_id(ids: Sequence[str], group: Ints) -> Ints:
+    """Return the places of jobs by their groups, then by `natural`. Different whole numbers are compared as such, in numpy."""
+    if all(len(each) <= _DIGITS and each.isdecimal() for each in ids):
+        numbers = np.array(list(map(int, ids)), np.int64)
+        if len(np.unique(numbers)) == len(ids):
+            return np.lexsort((numbers, group))
+    names = zip(group.tolist(), map(natural, ids), range(len(ids)), strict=True)
+    return np.array([place for _, _, place in sorted(names)], np.int64)
 
 
 def _as_one(keys: SortKeys) -> SortKeys:

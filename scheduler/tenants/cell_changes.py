@@ -13,7 +13,7 @@ from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import closest
-from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement, bind_chosen
+from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
 
 ChosenNodes = Sequence[tuple[VirtualCell, int]]  # virtual nodes with the number of GPUs on each
 
@@ -79,29 +79,29 @@ class CellChanges:
         self._occupancy.weigh(group, weight)
         self._undo.append(partial(self._occupancy.weigh, group, -weight))
 
-    def bind(
-        self,
-        request: GangRequest,
-        chosen: ChosenNodes,
-        suggested: Set[str] | None,
-        refused: Set[PhysicalCell] = frozenset(),
-    ) -> FoundPlacement | None:
-        """Find hardware for virtual nodes, and keep it; None: there is none. `refused`: GPUs that may not be used.
+    def search(
+        self, chosen: ChosenNodes, suggested: Set[str] | None, refused: Set[PhysicalCell] = frozenset()
+    ) -> ChosenSearch:
+        """Return the search for the hardware of virtual nodes. `refused`: GPUs that may not be used.
 
         The largest cells choose first. Otherwise a small one could take a part of what was freed for a large one.
         """
         pods = [_nearest_leaves(*each) for each in sorted(chosen, key=lambda each: -each[0].preassigned.level)]
-        found = bind_chosen(self._clusters.gangs, pods, suggested, refused)
-        if found is None:
-            return None
-        group = self._clusters.gangs.reserve(request, found.physical, pods)
-        if group is None:
-            return None
-        self._undo.append(partial(self._clusters.gangs.cancel, group))
-        return found
+        return ChosenSearch(self._clusters.gangs, pods, suggested, refused)
+
+    def concerns(self, name: str, search: ChosenSearch) -> bool:
+        """Return whether the weight of an opportunistic gang can change what a search finds."""
+        return any(map(search.compares, self._clusters.groups[name].leaves()))
+
+    def bind(self, request: GangRequest, found: FoundPlacement) -> bool:
+        """Bind a placement. False, and nothing has changed: other VCs would have too few cells left, as hardware is bad."""
+        group = self._clusters.gangs.reserve(request, found.physical, found.virtual or [])
+        if group is not None:
+            self._undo.append(partial(self._clusters.gangs.cancel, group))
+        return group is not None
 
     def take_back_last(self) -> None:
-        """Take the last binding back."""
+        """Take the last change back."""
         self._undo.pop()()
 
     def undo(self) -> None:

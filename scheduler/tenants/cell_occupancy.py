@@ -89,7 +89,7 @@ class CellOccupancy:
         shown: What the snapshot shows of each gang, by name.
         outdated: Whether the cells could not be left as the snapshot shows them: this object can follow no other one.
         held: The cells of the guaranteed gangs of each VC, by name.
-        changes: How often these have changed, for each VC.
+        changes: For each VC how often these have changed; while hardware is bad, how often they may be bound to other hardware.
     """
 
     def __init__(self, spec: CellSpecification) -> None:
@@ -101,6 +101,7 @@ class CellOccupancy:
         self.changes = dict.fromkeys(self.held, 0)
         self._reader, self._before = HeldGangsReader(), NO_GANGS
         self._lost: set[str] = set()
+        self._lazy_preemptions = 0  # those that `_find_lost` has seen
         self._unmanaged: set[str] = set()
 
     def follow(self, snapshot: Snapshot, of_jobs: JobTenants) -> None:
@@ -122,6 +123,8 @@ class CellOccupancy:
             self._replace(changed)
         for node in new:
             self.clusters.node_bad(node)
+        if bad or healthy:
+            self.changes = {name: changes + 1 for name, changes in self.changes.items()}
         for chain in self.clusters.cells.chains.values():
             chain.sort()
 
@@ -149,9 +152,15 @@ class CellOccupancy:
         new = [(name, gang) for name, gang in changed.items() if gang is not None]
         for name, gang in sorted(new, key=lambda each: (not each[1].has_known_parts, not each[1].guaranteed, each[0])):
             self._allocate(name, gang)
+        if self._lazy_preemptions != self.clusters.gangs.lazy_preemptions:
+            self._lazy_preemptions = self.clusters.gangs.lazy_preemptions
+            self._find_lost()
+
+    def _find_lost(self) -> None:
+        """Find the gangs that have lost their cells to other ones."""
         groups = self.clusters.groups
         for cluster, held in self.held.items():
-            for name in [name for name in held if groups[name].virtual is None]:  # it lost its cells to another gang
+            for name in [name for name in held if groups[name].virtual is None]:
                 self._lose(cluster, name)
                 self._lost.add(name)
 
@@ -175,8 +184,9 @@ class CellOccupancy:
 
     def weigh(self, group: AffinityGroup, weight: int) -> None:
         """Avoid the GPUs of an opportunistic gang by so much more."""
-        for leaf in group.leaves():
-            self.clusters.cells.chains[leaf.chain.name].count_opportunistic(leaf, weight)
+        leaves = list(group.leaves())
+        for chain in dict.fromkeys(leaf.chain.name for leaf in leaves) if weight else ():
+            self.clusters.cells.chains[chain].weigh([leaf for leaf in leaves if leaf.chain.name == chain], weight)
 
     def _delete(self, name: str, gang: ShownGang) -> None:
         group = self.clusters.groups[name]

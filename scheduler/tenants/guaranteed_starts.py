@@ -64,7 +64,7 @@ class HardwareBinding:
         occupancy: The cells; they are as before once `run` has returned.
         holders: The jobs that hold cells.
         may_stay: The jobs that may run opportunistically, shape (jobs,).
-        order: Returns the rows of all jobs as the policy of the jobs without cells ranks them.
+        order: Returns the rows of chosen jobs, shape (jobs,), as the policy of the jobs without cells ranks them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class HardwareBinding:
         occupancy: CellOccupancy,
         holders: CellHolders,
         may_stay: Bools,
-        order: Callable[[], Ints],
+        order: Callable[[Bools], Ints],
     ) -> None:
         self._snapshot, self._occupancy, self._may_stay, self._order = snapshot, occupancy, may_stay, order
         self._holders, self._row = holders, holders.row_of
@@ -151,17 +151,19 @@ class HardwareBinding:
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
-        placement = victims.bind(gang, chosen, suggested, request, self._of_other_types(request.gpu_type))
-        if placement is None:
+        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
+        bound = victims.bind(gang, search, request)
+        if bound is None:
             found.unbound.add(job)
             return
+        placement, preempted = bound.found, [] if self._free_only(row) else bound.victims
         start = self._named(job, placement)
         possible = _is_on(start, suggested) and self._suits(request, start) and self._may_be_freed(placement, row)
         if not possible or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
             found.unbound.add(job)
             return
-        preempted = [] if self._free_only(row) else victims.choose(placement)
+        victims.preempt(preempted)
         now = not preempted and _are_free(placement, start)
         now = now and found.demand.free_now([name for name, _ in start.nodes])
         (found.starts if now else found.reserved).append(start)

@@ -71,23 +71,24 @@ class HardwareDemand:
         """Promise what a placement takes. False, and nothing is promised: it takes more than what can be free on a node."""
         if not request.nodes <= {name for name, _ in placement}:
             return False
-        shares = [(self._row[name], self._with(self._row[name], amounts(request, gpus))) for name, gpus in placement]
+        shares = [
+            (self._row[name], self.with_promised(self._row[name], amounts(request, gpus))) for name, gpus in placement
+        ]
         if not all(_is_within(amount, self._available[row].tolist()) for row, amount in shares):
             return False
         self._promised.update(shares)
         return True
 
-    def rows(self, names: Iterable[str]) -> list[int]:
-        """Return the rows of nodes."""
-        return [self._row[name] for name in names]
+    def row(self, name: str) -> int:
+        """Return the row of a node."""
+        return self._row[name]
 
-    def missing(self, rows: Sequence[int]) -> Floats:
-        """Return what is promised on some nodes and is not free there, shape (rows, 3); below 0: more is free."""
-        promised = [self._promised.get(row, [0.0] * COUNTED) for row in rows]
-        found: Floats = np.array(promised).reshape(-1, COUNTED) - self._free[rows]
+    def free(self, row: int) -> list[float]:
+        """Return what is free on a node: GPUs, CPUs, MiB."""
+        found: list[float] = self._free[row].tolist()
         return found
 
-    def _with(self, row: int, need: Sequence[float]) -> list[float]:
+    def with_promised(self, row: int, need: Sequence[float]) -> list[float]:
         """Return what is promised of a node, and another share."""
         promised = self._promised.get(row)
         return list(need) if promised is None else [one + other for one, other in zip(promised, need, strict=True)]

@@ -5,24 +5,40 @@ Of the placements that are compared the one with the fewest GPUs of preempted jo
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, JobState, Request, Snapshot
+from tiresias.scheduler.model import Bools, Ints, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
-from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
+from tiresias.scheduler.tenants.cell_changes import CellChanges, users
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, MOVABLE, PROTECTED, RELEASING
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
-from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
+from tiresias.scheduler.tenants.held_by_node import HeldByNode
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
-from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
+from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
 
 LAST = 4  # jobs that rank last, which are tried as victims besides those of the first placement
 TRIALS = 64  # further searches for hardware in one decision
 _ROUNDING = 1e-6
+
+
+class CostedPlacement(NamedTuple):
+    """Hardware for a job.
+
+    Attributes:
+        found: The GPUs.
+        victims: The jobs to preempt so that all that the job takes there becomes free.
+        cost: Their weighted GPUs, then how high they rank.
+    """
+
+    found: FoundPlacement
+    victims: list[str]
+    cost: tuple[int, int]
 
 
 class OpportunisticVictims:
@@ -36,7 +52,8 @@ class OpportunisticVictims:
         demand: What is promised on each node.
         preempted: Ids of the jobs that are preempted in any case.
         covered: Ids of the jobs for which their VC keeps cells free.
-        order: Returns the rows of all jobs as the policy of the jobs without cells ranks them. Called only if it decides.
+        order: Returns the rows of chosen jobs, shape (jobs,), as the policy of the jobs without cells ranks them. Called only if it
+            decides.
     """
 
     def __init__(
@@ -48,12 +65,13 @@ class OpportunisticVictims:
         demand: HardwareDemand,
         preempted: Collection[str],
         covered: Collection[str],
-        order: Callable[[], Ints],
+        order: Callable[[Bools], Ints],
     ) -> None:
         self._snapshot, self._changes, self._row, self._order = snapshot, changes, row_of, order
-        self._removable, self._preempted, self._covered = removable, tuple(preempted), covered
-        self._demand = demand
+        self._removable, self._covered, self._demand = removable, covered, demand
+        self._preempted = set(preempted)
         self._lowered, self._trials = set[str](), TRIALS
+        self._available: dict[int, Sequence[float]] = {}  # free or released, by row of the node
         self._exact = snapshot.nodes.free.amount.shape[1] > COUNTED  # which GPUs of a node counts
 
     @cached_property
@@ -69,126 +87,132 @@ class OpportunisticVictims:
         }
 
     @cached_property
-    def _released(self) -> Floats:
-        """What jobs that are preempted or release their GPUs hold of each node, shape (nodes, 3)."""
-        ends = np.flatnonzero(self._snapshot.jobs.state == JobState.RELEASING).tolist()
-        return self._held_by([*ends, *(self._row[job] for job in self._preempted)])
+    def _held(self) -> HeldByNode:
+        """What the jobs hold that are preempted, may be preempted, or release their GPUs."""
+        counts = self._removable | (self._snapshot.jobs.state == JobState.RELEASING)
+        counts[[self._row[job] for job in self._preempted]] = True
+        return HeldByNode(self._snapshot, counts)
 
     @cached_property
     def _rank(self) -> dict[str, int]:
-        """The places in the order of the jobs that may be preempted."""
-        ids = self._snapshot.jobs.id
-        return {ids[row]: at for at, row in enumerate(self._order().tolist()) if ids[row] in self._weight}
+        """The places in the order of the jobs that may be preempted, the last one first."""
+        ids, last = self._snapshot.jobs.id, self._order(self._removable)[::-1].tolist()
+        return {ids[row]: -at for at, row in enumerate(last) if ids[row] in self._weight}
 
-    def bind(
-        self,
-        gang: GangRequest,
-        chosen: ChosenNodes,
-        suggested: Set[str] | None,
-        request: Request,
-        refused: Set[PhysicalCell],
-    ) -> FoundPlacement | None:
-        """Find hardware for virtual nodes as `CellChanges.bind` does, where it costs the least, and keep it.
+    def bind(self, gang: GangRequest, search: ChosenSearch, request: Request) -> CostedPlacement | None:
+        """Find hardware where it costs the least, and bind it; None: there is none.
+
+        Up to `TRIALS` times in one decision it is searched as if a further job ended in any case. A placement that takes free cells
+        is bound at once and taken back for the next trial. That moves its cells to the end of their free lists, so that the trials
+        compare equally good cells. Any other one is bound when it has been chosen, and a job is tried only if its GPUs count.
 
         Args:
             gang: The gang.
-            chosen: Its virtual nodes.
-            suggested: Names of the allowed nodes; None: all.
+            search: Finds hardware for its virtual nodes.
             request: What the job requests besides GPUs.
-            refused: GPUs that may not be used.
         """
-        bind = partial(self._changes.bind, gang, chosen, suggested, refused)
-        found = bind()
-        if found is None or not self._missing(found, request):
-            return found
-        for job in self._candidates(self._missing(found, request)):
-            found = self._cheaper(found, job, request, bind)
-            if found is None:
-                return None
-        return found
+        found = self._tried(gang, search, request)
+        for job in self._candidates(found.victims) if found is not None and found.victims else ():
+            if found is not None and (search.takes_cells or self._changes.concerns(job, search)):
+                found = self._cheaper(found, job, gang, search, request)
+        is_bound = found is None or search.takes_cells or self._changes.bind(gang, found.found)
+        return found if is_bound else None
 
     def _cheaper(
-        self, found: FoundPlacement, job: str, request: Request, bind: Callable[[], FoundPlacement | None]
-    ) -> FoundPlacement | None:
-        """Search again as if a job ended in any case. The result is bound: a new placement if it costs less, else one as before."""
-        cost = self._cost(found, request)
-        self._changes.take_back_last()
+        self, found: CostedPlacement, job: str, gang: GangRequest, search: ChosenSearch, request: Request
+    ) -> CostedPlacement | None:
+        """Search again as if a job ended in any case. Returns a new placement if it costs less, else one as before."""
+        self._take_back(search)
         self._changes.weigh(job, RELEASING - self._weight[job])
-        other = bind()
-        if other is not None and self._cost(other, request) < cost:
+        other = self._tried(gang, search, request)
+        if other is not None and other.cost < found.cost:
             self._lowered.add(job)
             return other
         if other is not None:
-            self._changes.take_back_last()
+            self._take_back(search)
         self._changes.take_back_last()
-        return bind()
+        return self._tried(gang, search, request) if search.takes_cells else found
+
+    def _tried(self, gang: GangRequest, search: ChosenSearch, request: Request) -> CostedPlacement | None:
+        """Search, and bind what takes free cells."""
+        found = search.run()
+        if found is None or (search.takes_cells and not self._changes.bind(gang, found)):
+            return None
+        victims = self._missing(found, request)
+        return CostedPlacement(found, victims, self._cost(victims))
+
+    def _take_back(self, search: ChosenSearch) -> None:
+        if search.takes_cells:
+            self._changes.take_back_last()
 
     def _candidates(self, own: Collection[str]) -> list[str]:
         """Return the jobs that are tried as victims: those of a placement, and those that rank last."""
-        by_rank = sorted(self._weight, key=self._rank.__getitem__, reverse=True)
-        every = dict.fromkeys((*(job for job in by_rank if job in own), *by_rank[:LAST]))
+        by_rank = sorted(own, key=self._rank.__getitem__, reverse=True)
+        every = dict.fromkeys((*by_rank, *islice(self._rank, LAST)))
         tried = [job for job in every if job not in self._lowered][: self._trials]
         self._trials -= len(tried)
         return tried
 
-    def _cost(self, found: FoundPlacement, request: Request) -> tuple[int, int]:
-        """Return the weighted GPUs of the jobs that a placement would preempt in addition, and how high they rank."""
-        names = self._missing(found, request)
-        return sum(map(self._weighted, names)), -min((self._rank[job] for job in names), default=0)
+    def _cost(self, victims: Sequence[str]) -> tuple[int, int]:
+        """Return the weighted GPUs of jobs that would be preempted in addition, and how high they rank."""
+        return sum(map(self._weighted, victims)), -min((self._rank[job] for job in victims), default=0)
 
     def _weighted(self, job: str) -> int:
         return self._weight[job] * int(self._snapshot.jobs.gpus[self._row[job]])
 
-    def choose(self, found: FoundPlacement) -> list[str]:
-        """Return the jobs to preempt so that all that is promised on the nodes becomes free. From then on they are preempted."""
-        chosen = self._missing(found)
-        for job in chosen:
+    def preempt(self, victims: Sequence[str]) -> None:
+        """Count the victims of a placement that has been bound as preempted from now on."""
+        for job in victims:
             if job not in self._lowered:
                 self._changes.weigh(job, RELEASING - self._weight[job])
-            del self._weight[job]
-            self._released += self._held_by([self._row[job]])
-        return chosen
+            del self._weight[job], self._rank[job]
+            self._preempted.add(job)
+            self._available.clear()
 
-    def _missing(self, found: FoundPlacement, request: Request | None = None) -> list[str]:
+    def _missing(self, found: FoundPlacement, request: Request) -> list[str]:
         """Return the jobs to preempt so that what is promised on the nodes, and what `request` takes there, becomes free.
 
         Which GPUs a job uses does not count: it is spared if the others release enough. One that uses none of the cells is
         preempted if CPUs or memory are missing. Where parts of nodes are cells all jobs on their GPUs are preempted.
         """
         gpus = Counter(leaf.nodes[0] for pod in found.physical for leaf in pod)
-        at = self._demand.rows(gpus)
-        short = self._demand.missing(at) - self._released[at]
-        if request is not None:
-            short += [amounts(request, count) for count in gpus.values()]
+        rows = [self._demand.row(node) for node in gpus]
+        short = list[float]()
+        for row, count in zip(rows, gpus.values(), strict=True):
+            needed = self._demand.with_promised(row, amounts(request, count))
+            short += [need - there for need, there in zip(needed, self._there(row), strict=True)]
         own = {group.name for group in users(found) if group.name in self._weight} if self._exact else set[str]()
-        return self._enough(self._on(at), short, own) if own or (short > _ROUNDING).any() else []
+        return self._enough(self._on(rows), short, own) if own or max(short) > _ROUNDING else []
 
-    def _enough(self, there: Mapping[str, Floats], short: Floats, own: Set[str]) -> list[str]:
+    def _there(self, row: int) -> Sequence[float]:
+        """Return what is free on a node or released there: GPUs, CPUs, MiB."""
+        if row not in self._available:
+            ends = [held for job, held in self._held.on(row).items() if self._is_released(job)]
+            self._available[row] = [sum(each) for each in zip(self._demand.free(row), *ends, strict=True)]
+        return self._available[row]
+
+    def _is_released(self, job: str) -> bool:
+        return job in self._preempted or int(self._snapshot.jobs.state[self._row[job]]) == JobState.RELEASING
+
+    def _on(self, rows: Sequence[int]) -> dict[str, list[float]]:
+        """Return what each job that may be preempted holds on some nodes: GPUs, CPUs and MiB of one after the other."""
+        found: dict[str, list[float]] = {}
+        for at, row in enumerate(rows):
+            for job, held in self._held.on(row).items():
+                if job in self._weight:
+                    found.setdefault(job, [0.0] * (COUNTED * len(rows)))[COUNTED * at : COUNTED * (at + 1)] = held
+        return found
+
+    def _enough(self, there: Mapping[str, Sequence[float]], short: Sequence[float], own: Set[str]) -> list[str]:
         """Return jobs that release what is short, the smallest ones that rank last first, and none that can be spared but `own`."""
         chosen = []
         for job in sorted(there, key=lambda each: (each not in own, self._weighted(each), -self._rank[each])):
-            if job in own or ((there[job] > 0) & (short > _ROUNDING)).any():
+            if job in own or any(held > 0 and lack > _ROUNDING for held, lack in zip(there[job], short, strict=True)):
                 chosen.append(job)
-                short = short - there[job]
+                short = [lack - held for held, lack in zip(there[job], short, strict=True)]
         for job in sorted(set(chosen) - own, key=lambda each: (-self._weighted(each), self._rank[each])):
-            if (short + there[job] <= _ROUNDING).all():
+            without = [lack + held for held, lack in zip(there[job], short, strict=True)]
+            if max(without) <= _ROUNDING:
                 chosen.remove(job)
-                short = short + there[job]
+                short = without
         return chosen
-
-    def _on(self, nodes: Sequence[int]) -> dict[str, Floats]:
-        """Return what each job that may be preempted holds on some nodes, shape (nodes, 3)."""
-        held, ids = self._snapshot.allocations, self._snapshot.jobs.id
-        found = defaultdict[str, Floats](lambda: np.zeros((len(nodes), COUNTED)))
-        place = {node: at for at, node in enumerate(nodes)}
-        for row in np.flatnonzero(np.isin(held.node, nodes)).tolist():
-            if (job := ids[held.job[row]]) in self._weight:
-                found[job][place[held.node[row]]] += held.resources.amount[row, :COUNTED]
-        return found
-
-    def _held_by(self, rows: Sequence[int]) -> Floats:
-        """Return what jobs hold of each node, shape (nodes, 3)."""
-        held, found = self._snapshot.allocations, np.zeros((len(self._snapshot.nodes), COUNTED))
-        own = np.isin(held.job, rows)
-        np.add.at(found, held.node[own], held.resources.amount[own, :COUNTED])
-        return found

@@ -69,9 +69,18 @@ class JobTenants:
     @cached_property
     def rows(self) -> Mapping[str, Ints]:
         """The rows of the jobs of each tenant, rising."""
-        order = np.argsort(self.of, kind="stable")
-        ends = np.cumsum(np.bincount(self.of, minlength=len(self.names)))
-        return dict(zip(self.names, np.split(order, ends[:-1]), strict=True))
+        return {name: self.order[rows] for name, rows in self.ranges.items()}
+
+    @cached_property
+    def order(self) -> Ints:
+        """The rows of all jobs, tenant by tenant."""
+        return np.argsort(self.of, kind="stable")
+
+    @cached_property
+    def ranges(self) -> Mapping[str, slice]:
+        """Where the jobs of each tenant are in `order`."""
+        ends = np.cumsum(np.bincount(self.of, minlength=len(self.names))).tolist()
+        return {name: slice(first, end) for name, first, end in zip(self.names, (0, *ends), ends, strict=False)}
 
     @property
     def owners(self) -> tuple[str, ...]:

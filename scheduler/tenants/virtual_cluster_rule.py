@@ -13,28 +13,25 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, JobState, Plan, Quota, Snapshot
+from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
 from tiresias.scheduler.pool_decisions import IdlePool, PoolDecision
-from tiresias.scheduler.pools import quota_of_rows
-from tiresias.scheduler.table_rows import rows_of
+from tiresias.scheduler.pool_ranks import order_among
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
-from tiresias.scheduler.tenants.hardware_demand import may_be_removed
-from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
+from tiresias.scheduler.tenants.own_snapshots import OwnSnapshots
 from tiresias.scheduler.tenants.tenant_decision import (
     OwnersDecision,
     TenantDecision,
     decide_owners,
-    positions,
     seen_by_owners,
 )
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
@@ -89,7 +86,7 @@ class VirtualClusterRule:
             cells.occupancy,
             holders,
             opportunistic,
-            lambda: outside.policy.rank(snapshot, outside.config).order,
+            lambda chosen: order_among(snapshot, chosen, outside.config, outside.policy),
         ).run(decisions)
         takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
@@ -107,21 +104,8 @@ class VirtualClusterRule:
         """Let each VC decide on its cells."""
         seen = seen_by_owners(snapshot.jobs, holders.owns)
         pinned = cells.occupancy.clusters.cells.pinned_nodes
-        hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
-
-        def own_snapshot(name: str, quotas: tuple[Quota, ...]) -> Snapshot:
-            nodes, rows = cells.nodes[name], of_jobs.rows[name]
-            nodes.sort(hardware)
-            jobs, position = rows_of(seen, rows), positions(len(seen), rows)
-            return Snapshot(
-                snapshot.time,
-                replace(jobs, request=nodes.requests(jobs.request)),
-                nodes.nodes(hardware),
-                nodes.allocations(holders.rows[name], position, hardware),
-                tuple(quota_of_rows(quota, position) for quota in quotas),
-            )
-
-        found = decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own_snapshot)
+        own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned)
+        found = decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of)
         self._idle = [weakref.ref(part) for part in found.pools.parts if isinstance(part, IdlePool)]
         return found
 

@@ -44,13 +44,30 @@ class HeldNodes:
     gpus: Ints
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _OrderedNodes:
+    """The columns of the virtual nodes that depend on their order alone.
+
+    Attributes:
+        order: The canonical order: positions in `VirtualNodes.cells`.
+        place: The place of each of these positions there.
+        gpus, names, types, topology: As of `Nodes`.
+    """
+
+    order: Ints
+    place: Ints
+    gpus: Ints
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    topology: Topology
+
+
 class VirtualNodes:
     """The virtual nodes of one VC.
 
     Attributes:
         cells: Their cells.
         names: Their addresses.
-        order: The canonical order at the last call of `sort`: positions in `cells`, shape (nodes,).
     """
 
     def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes) -> None:
@@ -64,7 +81,8 @@ class VirtualNodes:
         self._at = {cell: at for at, cell in enumerate(self.cells)}
         self._levels, self._cluster = len(hardware.topology.groups), cluster
         self._held: tuple[int, HeldNodes] | None = None
-        self.order = np.arange(len(self.cells))
+        self._ordered: _OrderedNodes | None = None
+        self._sorted = -1  # the changes of the VC at the last call of `sort`
         self._bound = np.full(len(self.cells), -1, np.int64)
 
     @cached_property
@@ -90,17 +108,36 @@ class VirtualNodes:
         return [_numbered(level) for level in self._above]
 
     def sort(self, hardware: HardwareRows) -> None:
-        """Order the nodes by the hardware to which they and the cells above them are bound. O(nodes x levels)."""
-        row = hardware.row
+        """Order the nodes by the hardware to which they and the cells above them are bound.
+
+        O(nodes x levels), or O(1) if no gang of the VC has changed its cells since the last call and no hardware is bad.
+        """
+        changes = self._occupancy.changes[self._cluster]
+        if changes == self._sorted:
+            return
+        self._sorted, row = changes, hardware.row
         places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
         self._bound = np.array(places, np.int64)  # the row of the hardware of each node; -1: it is not bound
         keys = [_bound(level)[group] for level, group in zip(self._distinct, self._groups_from_node, strict=True)]
-        self.order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._is_pinned, self._chains))
+        order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._is_pinned, self._chains))
+        if self._ordered is None or not np.array_equal(order, self._ordered.order):
+            self._ordered = self._in_this_order(order)
 
     @cached_property
     def _is_pinned(self) -> Bools:
         hardware = [cell.preassigned.physical for cell in self.cells]
         return np.array([each is not None and bool(each.pinned) for each in hardware], np.bool_)
+
+    def _in_this_order(self, order: Ints) -> _OrderedNodes:
+        gpus, rows = self.gpus[order], order.tolist()
+        names, types = (tuple([column[row] for row in rows]) for column in (self.names, self._types))
+        topology = Topology.of_groups(gpus, [_in_order(level[order]) for level in self._groups])
+        return _OrderedNodes(order, np.argsort(order), gpus, names, types, topology)
+
+    @property
+    def _now(self) -> _OrderedNodes:
+        assert self._ordered is not None, "`sort` has been called"
+        return self._ordered
 
     @cached_property
     def _size(self) -> Ints:
@@ -128,9 +165,10 @@ class VirtualNodes:
 
     def _read_held(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
-        shares = [(self._at[cell], gpus) for each in held.values() for cell, gpus in each]
-        at, gpus = np.array(shares, np.int64).reshape(-1, 2).T
-        return HeldNodes(tuple(held), np.array([len(each) for each in held.values()], np.int64), at, gpus)
+        at = [self._at[cell] for each in held.values() for cell, _ in each]
+        gpus = [gpus for each in held.values() for _, gpus in each]
+        count = np.array([len(each) for each in held.values()], np.int64)
+        return HeldNodes(tuple(held), count, np.array(at, np.int64), np.array(gpus, np.int64))
 
     def nodes(self, hardware: HardwareRows) -> Nodes:
         """Return the nodes in their order, without what the guaranteed gangs hold.
@@ -141,14 +179,12 @@ class VirtualNodes:
         """
         held = self.gpus_held()
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
-        rows, bound = self.order, self._bound
-        cpus, memory = np.where(bound[:, None] >= 0, hardware.available[bound, 1:], np.inf)[rows].T
+        now, bound = self._now, self._bound
+        cpus, memory = np.where(bound[:, None] >= 0, hardware.available[bound, 1:], np.inf)[now.order].T
         managed = np.where(bound >= 0, hardware.managed_gpus[bound], np.inf)
-        free = (np.minimum(self.gpus, managed) - used)[rows]
-        topology = Topology.of_groups(self.gpus[rows], [_in_order(level[rows]) for level in self._groups])
-        names, types = (tuple([column[row] for row in rows.tolist()]) for column in (self.names, self._types))
+        free = (np.minimum(self.gpus, managed) - used)[now.order]
         return Nodes(
-            names, self.gpus[rows], Resources.of(free, cpus, memory), self.usable()[rows], topology, types,
+            now.names, now.gpus, Resources.of(free, cpus, memory), self.usable()[now.order], now.topology, now.types,
             self._features(hardware),
         )  # fmt: skip
 
@@ -159,7 +195,8 @@ class VirtualNodes:
             return (frozenset(),) * len(self.cells)
         below: dict[object, frozenset[str]] = {None: hardware.unpinned_features}
         found = []
-        for at, place in zip(self.order.tolist(), self._bound[self.order].tolist(), strict=True):
+        order = self._now.order
+        for at, place in zip(order.tolist(), self._bound[order].tolist(), strict=True):
             above = None if place >= 0 else self._bound_above(self.cells[at])
             if above not in below:
                 below[above] = frozenset[str]().union(*(features[row[name]] for name in self._unbound_nodes(above)))
@@ -186,12 +223,10 @@ class VirtualNodes:
             position: The row of each job among those of the VC.
             hardware: The CPUs and the memory that they hold.
         """
-        place = np.empty(len(self.cells), np.int64)
-        place[self.order] = np.arange(len(self.cells))
         held = self.gpus_held()
         job = np.repeat(rows, held.count)
         cpus, memory = hardware.held(job, self._bound[held.at], held.gpus).T
-        return Allocations(position[job], place[held.at], Resources.of(held.gpus, cpus, memory))
+        return Allocations(position[job], self._now.place[held.at], Resources.of(held.gpus, cpus, memory))
 
     def requests(self, requests: tuple[Request, ...]) -> tuple[Request, ...]:
         """Return what requests demand of the virtual nodes. Few of them name nodes, and equal ones are mostly one object."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 
@@ -31,6 +32,12 @@ class BindingPaths:
     preassigned: list[ToBind] = field(default_factory=list)
     inside: list[list[ToBind]] = field(default_factory=list)
     bindings: Bindings = field(default_factory=dict)
+
+    @cached_property
+    def hosts(self) -> set[PhysicalCell]:
+        """The physical cells in which `inside` is bound."""
+        above = (cells[0].cell.parent for cells in self.inside)
+        return {cell.physical for cell in above if cell is not None and cell.physical is not None}
 
 
 def binding_paths(pods: Iterable[Sequence[VirtualCell]]) -> BindingPaths:

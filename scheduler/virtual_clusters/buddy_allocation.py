@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, ToBind
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
-from tiresias.scheduler.virtual_clusters.cell_list import FreeCellDraft
+from tiresias.scheduler.virtual_clusters.cell_list import FreeCellDraft, opportunistic_of
 
 
 @dataclass
@@ -131,10 +131,11 @@ class BindingSearch:
         return min(splittable(self.chain, after, owned)) >= 0
 
     def _usable(self, cells: Iterable[PhysicalCell]) -> Iterable[PhysicalCell]:
-        return (cell for cell in cells if cell.usable and self._allowed(cell))
-
-    def _allowed(self, cell: PhysicalCell) -> bool:
-        return cell not in self.refused and (self.suggested is None or not self.suggested.isdisjoint(cell.nodes))
+        usable = (cell for cell in cells if cell.usable)
+        if self.refused:
+            usable = (cell for cell in usable if cell not in self.refused)
+        suggested = self.suggested
+        return usable if suggested is None else (cell for cell in usable if not suggested.isdisjoint(cell.nodes))
 
     def _match_below(self, to_bind: ToBind, cell: PhysicalCell) -> bool:
         if cell.level == LEAF_LEVEL:
@@ -147,7 +148,7 @@ class BindingSearch:
 
         Whether a candidate suits a cell does not depend on the other choices, so that each pair is tried once.
         """
-        usable = sorted(self._usable(candidates), key=lambda cell: cell.opportunistic)
+        usable = sorted(self._usable(candidates), key=opportunistic_of)
         if len(usable) < len(cells):
             return None
         return self._assigned(cells, usable, 0, set())
@@ -177,10 +178,10 @@ def splittable(chain: CellChain, free: Sequence[int], owned_free: Sequence[int])
         free: Free cells of each level.
         owned_free: Cells of each level that VCs own and do not use.
     """
-    spare = [0] * (chain.top + 1)
+    spare, above = [0] * (chain.top + 1), 0
     for level in range(chain.top, LEAF_LEVEL - 1, -1):
-        above = spare[level + 1] * chain.at(level + 1).children if level < chain.top else 0
         spare[level] = free[level] - owned_free[level] + above
+        above = spare[level] * chain.levels[level - 1].children
     return spare
 
 

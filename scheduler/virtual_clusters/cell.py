@@ -7,7 +7,9 @@ the preassigned cell, the topmost virtual cell that a VC owns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
@@ -160,6 +162,7 @@ class VirtualCell:
 
 
 Cell = PhysicalCell | VirtualCell
+_priority_of: Callable[[Cell], int] = attrgetter("priority")
 
 
 def set_priority(cell: Cell, priority: int) -> None:
@@ -171,7 +174,7 @@ def set_priority(cell: Cell, priority: int) -> None:
         if at is None or priority == at.priority or (priority < at.priority and before != at.priority):
             return
         if priority < at.priority:
-            priority = max(child.priority for child in at.children)
+            priority = max(map(_priority_of, at.children))
 
 
 def leaves_of(cell: Cell) -> list[Cell]:

@@ -6,7 +6,8 @@ decides between equally good cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 
 Numbers = npt.NDArray[np.int32]
 _FEW = 32  # so many cells are sorted faster without numpy
+opportunistic_of: Callable[[PhysicalCell], int] = attrgetter("opportunistic")
 
 
 class CellList:
@@ -139,14 +141,10 @@ class FreeCellDraft:
         """Iterate over the free cells of a level, those with the fewest GPUs of opportunistic jobs first."""
         cells, numbers = self._cells[level], self._numbers[level]
         if len(numbers) <= _FEW:
-            return iter(sorted((cells[number] for number in numbers.tolist()), key=_opportunistic))
+            return iter(sorted((cells[number] for number in numbers.tolist()), key=opportunistic_of))
         order = np.argsort(self._opportunistic[level][numbers], kind="stable")
         return (cells[int(numbers[position])] for position in order)
 
 
 def _numbers_of(cells: Sequence[PhysicalCell]) -> Numbers:
     return np.fromiter((cell.number for cell in cells), np.int32, len(cells))
-
-
-def _opportunistic(cell: PhysicalCell) -> int:
-    return cell.opportunistic

@@ -126,7 +126,7 @@ class CellState:
     def allocate_preassigned(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> bool:
         """Allocate a physical cell to a preassigned cell of a VC; return whether all VCs can still receive their cells."""
         state, level = self.chains[cell.chain.name], cell.level
-        _count(state, vc, level, -1)
+        state.count_owned(vc, level, -1)
         reached, safe = state.take(cell), True
         for parent in _above(cell, reached):
             state.left[parent.level] -= 1
@@ -153,15 +153,16 @@ class CellState:
     def keep_safe(self, chain: str) -> bool:
         """Return whether all VCs can still receive their cells of a chain, if necessary with other doomed cells."""
         state = self.chains[chain]
-        if not state.is_safe:
-            self.bad.release_unused(state)
-            self.bad.doom_all(state)
+        if state.is_safe:
+            return True
+        self.bad.release_unused(state)
+        self.bad.doom_all(state)
         return state.is_safe
 
     def release_preassigned(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:
         """Take a physical cell back from a preassigned cell of a VC."""
         state, level = self.chains[cell.chain.name], cell.level
-        _count(state, vc, level, 1)
+        state.count_owned(vc, level, 1)
         for parent in _above(cell, state.give(cell)):
             state.left[parent.level] += 1
             if not parent.healthy:
@@ -180,12 +181,6 @@ class CellState:
             state.left[below] += inside
             if not doomed:
                 self.bad.undoom(state, below)
-
-
-def _count(state: ChainState, vc: str, level: int, change: int) -> None:
-    state.owned_free[vc][level] += change
-    state.all_owned_free[level] += change
-    state.left[level] += change
 
 
 def _above(cell: PhysicalCell, level: int) -> list[PhysicalCell]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class ChainState:
         self.all_owned_free = [sum(counts) for counts in zip(*owned.values(), strict=True)] or [0] * len(cells)
         self.doomed: dict[str, list[list[PhysicalCell]]] = {vc: [[] for _ in cells] for vc in owned}
         self.doomed_count = [0] * len(cells)
+        self._is_safe: bool | None = None
         self.view = view_of(cells[chain.top])
         self.check()
 
@@ -75,8 +76,17 @@ class ChainState:
 
     @property
     def is_safe(self) -> bool:
-        """Whether all VCs can still receive their cells."""
-        return min(self.splittable()) >= 0
+        """Whether all VCs can still receive their cells. O(1), unless a cell has been taken or given since the last call."""
+        if self._is_safe is None:
+            self._is_safe = min(self.splittable()) >= 0
+        return self._is_safe
+
+    def count_owned(self, vc: str, level: int, change: int) -> None:
+        """Add to the number of preassigned cells of a level that a VC does not use."""
+        self.owned_free[vc][level] += change
+        self.all_owned_free[level] += change
+        self.left[level] += change
+        self._is_safe = None
 
     def bad_to_spare(self, level: int) -> PhysicalCell:
         """Return the first bad free cell of a level without which all VCs can still receive their cells.
@@ -91,6 +101,7 @@ class ChainState:
 
     def take(self, cell: PhysicalCell) -> int:
         """Remove a cell from the free list, splitting the cells above it; return the topmost level that changed."""
+        self._is_safe = None
         while True:
             parent = cell.parent
             whole = parent is not None and not parent.split
@@ -105,6 +116,7 @@ class ChainState:
 
     def give(self, cell: PhysicalCell) -> int:
         """Add a cell to the free list, merging it with its buddies while all are free; return the level that it reached."""
+        self._is_safe = None
         while cell.parent is not None:
             free = self.free[cell.level]
             buddies = [child for child in cell.parent.children if child is not cell]
@@ -121,6 +133,20 @@ class ChainState:
         """Add to the number of leaves that opportunistic jobs use, in each cell above a leaf."""
         cell: PhysicalCell | None = leaf
         while cell is not None:
-            cell.opportunistic += change
-            self.opportunistic[cell.level][cell.number] = cell.opportunistic
+            self._count_in(cell, change)
             cell = cell.parent
+
+    def weigh(self, leaves: Iterable[PhysicalCell], weight: int) -> None:
+        """Count each of some leaves as so many more that opportunistic jobs use. O(leaves + cells above them)."""
+        weights = dict.fromkeys(leaves, weight)
+        while weights:
+            above: dict[PhysicalCell, int] = {}
+            for cell, each in weights.items():
+                self._count_in(cell, each)
+                if cell.parent is not None:
+                    above[cell.parent] = above.get(cell.parent, 0) + each
+            weights = above
+
+    def _count_in(self, cell: PhysicalCell, change: int) -> None:
+        cell.opportunistic += change
+        self.opportunistic[cell.level][cell.number] = cell.opportunistic

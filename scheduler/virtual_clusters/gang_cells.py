@@ -27,12 +27,14 @@ class GangCells:
     Attributes:
         cells: The cells.
         groups: Groups by name.
+        lazy_preemptions: How often a group has lost its virtual cells and not got them back by `revert`.
     """
 
     def __init__(self, cells: CellState) -> None:
         """Start without groups."""
         self.cells = cells
         self.groups: dict[str, AffinityGroup] = {}
+        self.lazy_preemptions = 0
 
     def allocate(self, bound: BoundGang) -> AffinityGroup:
         """Allocate the GPUs of a decision, or of a job that runs already.
@@ -105,6 +107,7 @@ class GangCells:
                 self.cells.release(leaf)
                 self.cells.allocate(leaf, None, OPPORTUNISTIC)
         before, group.virtual = group.virtual, None
+        self.lazy_preemptions += 1
         group.lazily_preempted_by = preemptor
         return before
 
@@ -112,6 +115,7 @@ class GangCells:
         """Give a group its virtual cells back; False: one of them cannot be bound any more, and it stays preempted lazily."""
         pairs = list(zip_pods(group.physical, virtual))
         group.virtual, group.lazily_preempted_by = virtual, ""
+        self.lazy_preemptions -= 1
         for leaf, cell in pairs:
             if leaf is not None:
                 self.cells.release(leaf)

@@ -35,6 +35,8 @@ def closest(leaves: list[Cell], size: int) -> list[Cell]:
 
     O(leaves x levels). It is the result of a search through all combinations in lexical order for the lowest common ancestor.
     """
+    if size in (1, len(leaves)):
+        return leaves[:size]
     ancestors = leaves
     while True:
         count = Counter(map(id, ancestors))

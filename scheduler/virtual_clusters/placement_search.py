@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, binding_paths
 from tiresias.scheduler.virtual_clusters.buddy_allocation import BindingSearch
-from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, Cell, LeafState, PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.cell import (
+    MIN_GUARANTEED,
+    OPPORTUNISTIC,
+    Cell,
+    LeafState,
+    PhysicalCell,
+    VirtualCell,
+)
 from tiresias.scheduler.virtual_clusters.gang_cells import GangCells
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import chosen_leaves
@@ -77,25 +84,54 @@ def _guaranteed(
     return WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster)
 
 
-def bind_chosen(
-    gangs: GangCells,
-    virtual: list[list[VirtualCell]],
-    suggested: Set[str] | None,
-    refused: Set[PhysicalCell] = frozenset(),
-) -> FoundPlacement | None:
-    """Search physical cells for chosen virtual leaves, of several chains too; None: the suggested nodes have none.
+class ChosenSearch:
+    """The search for the hardware of chosen virtual leaves, of several chains too. It changes nothing and can be repeated.
 
-    `refused`: physical leaves that may not be used.
+    Attributes:
+        takes_cells: Whether a binding takes free cells, as no gang uses some of the preassigned ones, or hardware is so bad that it
+            may change which cells are doomed. Any other binding leaves all cells as they were once it is cancelled.
+
+    Args:
+        gangs: The gangs and their cells.
+        virtual: The virtual leaves of each pod.
+        suggested: Names of allowed nodes; None: all.
+        refused: Physical leaves that may not be used.
     """
-    chains = dict.fromkeys(pod[0].chain.name for pod in virtual)
-    found: Bindings = {}
-    for chain in chains:
-        own = [pod for pod in virtual if pod[0].chain.name == chain]
-        bindings = _bindings(gangs, chain, binding_paths(own), suggested, refused)
-        if bindings is None:
-            return None
-        found |= bindings
-    return FoundPlacement([[found[leaf] for leaf in pod] for pod in virtual], virtual)
+
+    def __init__(
+        self,
+        gangs: GangCells,
+        virtual: list[list[VirtualCell]],
+        suggested: Set[str] | None,
+        refused: Set[PhysicalCell] = frozenset(),
+    ) -> None:
+        self._gangs, self._virtual, self._suggested, self._refused = gangs, virtual, suggested, refused
+        self._chains = tuple(dict.fromkeys(pod[0].chain.name for pod in virtual))
+        unused = any(leaf.preassigned.priority < MIN_GUARANTEED for pod in virtual for leaf in pod)
+        self.takes_cells = unused or not all(gangs.cells.chains[chain].is_safe for chain in self._chains)
+        self._paths: dict[str, BindingPaths] = {}
+
+    def run(self) -> FoundPlacement | None:
+        """Return the physical cells; None: the suggested nodes have none."""
+        found: Bindings = {}
+        for chain in self._chains:
+            paths = binding_paths(pod for pod in self._virtual if pod[0].chain.name == chain)
+            self._paths[chain] = paths
+            bindings = _bindings(self._gangs, chain, paths, self._suggested, self._refused)
+            if bindings is None:
+                return None
+            found |= bindings
+        return FoundPlacement([[found[leaf] for leaf in pod] for pod in self._virtual], self._virtual)
+
+    def compares(self, leaf: PhysicalCell) -> bool:
+        """Return whether the use of a GPU by opportunistic jobs can change what `run` has found. O(levels)."""
+        paths = self._paths.get(leaf.chain.name)
+        if paths is None:
+            return False
+        cell = leaf.parent
+        while cell is not None and cell not in paths.hosts:
+            cell = cell.parent
+        return cell is not None
 
 
 def _bindings(

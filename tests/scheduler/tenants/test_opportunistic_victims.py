@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 
+from tests.scheduler.conftest import Builder
+from tests.scheduler.tenants.cluster_replay import ClusterReplay
+from tests.scheduler.tenants.random_workloads import RandomWorkload, decided
 from tests.scheduler.tenants.shared_cluster import (
     CONFIG,
     DECLARED,
@@ -19,9 +24,11 @@ from tests.scheduler.tenants.shared_cluster import (
     tenants_of,
     with_clusters,
 )
-from tiresias.scheduler.model import JobState, Request, Snapshot
+from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
+from tiresias.scheduler.tenants import cell_changes
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
+from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch
 
 FIFO = dict.fromkeys(("one", "two", OUTSIDE), replace(CONFIG, name="fifo"))
 
@@ -125,3 +132,28 @@ def test_a_victim_with_more_gpus_on_a_node_is_enough(snapshot_of: Any) -> None:
     plan, _ = VirtualClusterRule(DECLARED).decide(snapshot, tenants_of(FIFO))
     (victim,) = plan.preemptions
     assert victim.job.startswith("3-")
+
+
+class _AlwaysBinds(ChosenSearch):
+    """A search of which each trial is bound and taken back."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.takes_cells = True
+
+
+def _plans(seed: int, search: type[ChosenSearch], monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    monkeypatch.setattr(cell_changes, "ChosenSearch", search)
+    work, plans = RandomWorkload(seed, faults=seed % 2 == 0), list[tuple[object, ...]]()
+    rule, jobs = VirtualClusterRule(work.declared), deepcopy(work.jobs)
+
+    def record(_: Snapshot, plan: Plan) -> None:
+        plans.append((decided(plan), plan.actions, plan.reserved))
+
+    ClusterReplay(Builder(), rule, work.tenants("las"), jobs, record, work.down, work.leaves, work.gpus).run()
+    return plans
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_trials_that_bind_nothing_find_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    assert _plans(seed, ChosenSearch, monkeypatch) == _plans(seed, _AlwaysBinds, monkeypatch)
