@@ -74,7 +74,9 @@ def test_jobs_run_beyond_the_cells_only_where_they_can_be_preempted(cluster: Cen
     """They wait, with the reason; a job whose program saves starts."""
     confined = {
         loop(cluster): "it is not known to save, and its owner accepts no restart from the beginning",
-        cluster.train("--opportunistic=no", "--job-name=confined", gpus=4): "its owner submitted it with --opportunistic=no",
+        cluster.train(
+            "--opportunistic=no", "--job-name=confined", gpus=4
+        ): "its owner submitted it with --opportunistic=no",
     }
     saver = cluster.train(gpus=4)
     cluster.wait_for_state(saver, "RUNNING")
