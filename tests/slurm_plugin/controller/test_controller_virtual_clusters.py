@@ -61,7 +61,7 @@ def test_a_guaranteed_job_preempts_an_opportunistic_one(clusters: Centre) -> Non
     kept = guaranteed(clusters, *jobs)
     assert sorted(restarts) == [0, 0, 0, 1], "one job is preempted, and no other"
     assert not kept[restarts.index(1)], "it is one of those without cells"
-    [(node, _)] = clusters.published(owner)["nodes"]
+    [(node, _)] = clusters.wait_until(lambda: clusters.published(owner)["nodes"], "its nodes are not published", owner)
     assert cells(clusters, owner) == f"{node}=node"
     queues = [queue["virtual_cluster"] for queue in clusters.status()["queues"]]
     assert list(dict.fromkeys(queues)) == ["prod", "research", ""]
