@@ -37,6 +37,11 @@ def guaranteed(clusters: Centre, *jobs: str) -> list[bool]:
     return [clusters.published(job)["guaranteed"] for job in jobs]
 
 
+def published_nodes(clusters: Centre, job: str) -> list[Any]:
+    """Return the nodes of a running job, which are published a cycle later than Slurm shows them."""
+    return clusters.wait_until(lambda: clusters.published(job)["nodes"], "its nodes are not published", job)
+
+
 def cells(clusters: Centre, job: str) -> str:
     """Return the cells of the job's newest run, as the journal has them."""
     query = "select cells from run join job using (key) where id = '{}' order by restart desc limit 1"
@@ -61,7 +66,7 @@ def test_a_guaranteed_job_preempts_an_opportunistic_one(clusters: Centre) -> Non
     kept = guaranteed(clusters, *jobs)
     assert sorted(restarts) == [0, 0, 0, 1], "one job is preempted, and no other"
     assert not kept[restarts.index(1)], "it is one of those without cells"
-    [(node, _)] = clusters.wait_until(lambda: clusters.published(owner)["nodes"], "its nodes are not published", owner)
+    [(node, _)] = published_nodes(clusters, owner)
     assert cells(clusters, owner) == f"{node}=node"
     queues = [queue["virtual_cluster"] for queue in clusters.status()["queues"]]
     assert list(dict.fromkeys(queues)) == ["prod", "research", ""]
@@ -85,7 +90,7 @@ def test_a_bad_node_is_avoided(clusters: Centre) -> None:
         job = train(clusters, "prod")
         clusters.wait_for_state(job, "RUNNING")
         clusters.wait_until(lambda: guaranteed(clusters, job) == [True], "the job has no cells", job)
-        assert clusters.published(job)["nodes"] != [["gpu01", 4]]
+        assert published_nodes(clusters, job) != [["gpu01", 4]]
     finally:
         clusters.scontrol("update", "NodeName=gpu01", "State=RESUME")
 
@@ -125,7 +130,7 @@ def test_a_reload_pins_a_cell_to_a_node_or_is_refused(clusters: Centre) -> None:
     job = train(clusters, "prod")
     clusters.wait_for_state(job, "RUNNING")
     clusters.wait_until(lambda: guaranteed(clusters, job) == [True], "the job has no cells", job)
-    assert clusters.published(job)["nodes"] == [["gpu03", 4]]
+    assert published_nodes(clusters, job) == [["gpu03", 4]]
     assert "pinned: gpu03" in clusters.command("cells").stdout
 
 
