@@ -45,5 +45,7 @@ def _job(scene: Scene, dice: random.Random, name: str, tenant: str, gpus: int, a
     if tenant != OUTSIDE and dice.random() < FIXED_SHARE:
         command = ["sbatch", *scene.options(name, gpus), *own, "--wrap", f"{NOTE_DEVICES}\nsleep {seconds}"]
         return Job(name, user, command, at, trains=False, tenant=tenant, gpus=gpus)
+    if tenant == OUTSIDE:  # it has no cells to start in, and its script may not have saved in any other job yet
+        own.append("--opportunistic=restart")
     command = scene.trainer(name, gpus, seconds, *own)
     return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus, nodes=nodes)
