@@ -59,14 +59,15 @@ def decide(
     requested = snapshot.jobs.gpus
     snapshot, sizes = sized(snapshot, config.sizing, ranking.order)
     plan = _decided(snapshot, config, policy, ranking, barred)
-    if (smaller := at_least_size(snapshot, plan)) is not None:
+    is_sized = sizes is not requested
+    if is_sized and (smaller := at_least_size(snapshot, plan)) is not None:
         snapshot, plan = smaller, _decided(smaller, config, policy, ranking, barred)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.effect == Effect.START)).any():
         plan = _decided(snapshot, config, policy, ranking, on_trial | barred)
     for row in np.flatnonzero(barred).tolist():
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
-    if sizes is not requested:
+    if is_sized:
         plan = replace(plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config)))
     return with_parts(plan, snapshot)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, Jobs, JobState, Plan, Resize, Snapshot
 
-HORIZON_S = 1800.0  # in which a change to more GPUs must gain what it costs
+HORIZON_S = 3600.0  # in which a change of size must gain what it costs
 
 
 def is_elastic(jobs: Jobs) -> Bools:

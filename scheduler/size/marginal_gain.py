@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints
+from tiresias.scheduler.size.elastic_jobs import HORIZON_S
 from tiresias.scheduler.size.exchange import exchanged
 
 UNCERTAIN_FACTOR = 0.95  # of the gain of a job whose estimates are uncertain
-HORIZON_S = 3600.0
 HYSTERESIS = 1.5  # a resize has to gain so many times what it costs
 _LONGEST = 8  # workers or servers of a step
 _TOLERANCE = 1e-9  # of resources, for sums of floats

@@ -204,7 +204,7 @@ class RequestChange:
     gpus: tuple[StatedGpus, ...] | None = None  # several of one option: of several types
     uncommented: tuple[CommentField, ...] = ()  # comments that are removed
     total_gpus: StatedGpus | None = (
-        None  # of all tasks, where their number changes: Slurm 22.05 keeps the former total otherwise
+        None  # of all tasks, where their number changes: 22.05 keeps the former total otherwise
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
+
+_MAX_NAMED = 5  # in one message
 
 
 class Level(IntEnum):
@@ -34,3 +37,9 @@ class Finding(NamedTuple):
 def fine(about: str, words: str) -> Finding:
     """Return a finding without a problem."""
     return Finding(Level.FINE, about, words)
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more

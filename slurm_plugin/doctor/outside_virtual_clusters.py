@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tiresias.slurm_plugin.backends.slurm_rules import Partition, SlurmRules
-from tiresias.slurm_plugin.cluster.finding import Finding, Level
-from tiresias.slurm_plugin.doctor.virtual_cluster_checks import MappedCluster, named
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, named
+from tiresias.slurm_plugin.doctor.virtual_cluster_checks import MappedCluster
 
 _REMEDY = "declare a [[virtual_cluster]] for them, or have their owners submit with tsbatch --opportunistic=restart"
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmNode, SlurmUnavailable
 from tiresias.slurm_plugin.cluster import topology
-from tiresias.slurm_plugin.cluster.finding import Finding, Level
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, named
 from tiresias.slurm_plugin.cluster.islands import contradictions
 from tiresias.slurm_plugin.config import Config
 
 _ABOUT = "topology"
-_MAX_NAMED = 5
 
 
 def read(config: Config, backend: Backend) -> Iterator[Finding]:
@@ -38,7 +37,7 @@ def findings(config: Config, switches: Sequence[topology.Level], nodes: Sequence
         words = f"Slurm has no topology {name}: features of nodes are used"
         yield Finding(Level.RISK, _ABOUT, words, "placement.topology: a name of topology.yaml, from Slurm 25.05 on")
     if out := [node.name for node in there if switches and node.name not in switches[0]]:
-        words = f"no switch or block has {_named(out)}: {'it counts' if len(out) == 1 else 'they count'} as one group"
+        words = f"no switch or block has {named(out)}: {'it counts' if len(out) == 1 else 'they count'} as one group"
         yield Finding(Level.RISK, _ABOUT, words, "add them to topology.conf or topology.yaml")
     yield from _of_features(there, config.placement.islands)
 
@@ -51,9 +50,4 @@ def _of_features(nodes: Sequence[SlurmNode], levels: Sequence[str]) -> Iterator[
             found.setdefault(text, []).append(node.name)
     for text, names in found.items():
         remedy = "the number of parts in Feature= of slurm.conf, or Gres= and Cores= of gres.conf"
-        yield Finding(Level.RISK, _ABOUT, f"{_named(names)}: {text}", remedy)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more
+        yield Finding(Level.RISK, _ABOUT, f"{named(names)}: {text}", remedy)

@@ -13,9 +13,8 @@ from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
 from tiresias.slurm_plugin.backends.interface import SlurmNode
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
-from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine, named
 
-_MAX_NAMED = 5
 _TABLE = "correct [[virtual_cluster]] in tiresias.toml"
 
 
@@ -171,9 +170,3 @@ def _possible(tenant: DeclaredTenant) -> Collection[str] | None:
     if not all(cell.nodes for cell in tenant.cells):
         return None
     return {node for cell in tenant.cells for node in cell.nodes}
-
-
-def named(names: Sequence[str]) -> str:
-    """Return the first of the names, and how many more there are."""
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more

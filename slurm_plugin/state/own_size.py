@@ -26,20 +26,15 @@ def sizes(row: JobRow) -> ElasticSizes | None:
     return elastic_sizes.read(row.elastic)
 
 
-def why_fixed(job: SlurmJob) -> str:
-    """Return why the size of a job cannot change, whatever its owner states; "" if it can."""
-    reasons = (
-        (job.array_id, "it is a task of an array"),
-        (job.het_id, "it is a component of a heterogeneous job"),
-        (not (job.batch and job.requeue), "it cannot be requeued"),
-        (job.exclusive, "it gets whole nodes (--exclusive)"),
-        (
-            job.tasks_per_gpu or job.tasks_per_socket or job.gpus_per_socket,
-            "its tasks or GPUs are counted by socket or GPU",
-        ),
-        (job.gpus < 1 or job.gpus % unit(job), "its GPUs are not the same number on each node"),
-    )
-    return next((why for found, why in reasons if found), "")
+def can_change(job: SlurmJob) -> bool:
+    """Return whether the size of a job can change, whatever its owner states.
+
+    Not that of a task of an array, of a component of a heterogeneous job, of whole nodes (--exclusive), nor where tasks or GPUs are
+    counted by socket or GPU.
+    """
+    is_one = job.batch and job.requeue and not (job.array_id or job.het_id or job.exclusive)
+    is_counted_otherwise = job.tasks_per_gpu or job.tasks_per_socket or job.gpus_per_socket
+    return is_one and not is_counted_otherwise and job.gpus > 0 and job.gpus % unit(job) == 0
 
 
 def per_node(job: SlurmJob) -> int:

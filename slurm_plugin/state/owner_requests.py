@@ -54,7 +54,7 @@ class OwnerRequests:
         """Store the sizes that the owner states; "", not known, and what follows "fixed" leave what is stored."""
         if not stated or row.elastic in (stated, FIXED):
             return
-        row.elastic = FIXED if own_size.why_fixed(job) else stated
+        row.elastic = stated if own_size.can_change(job) else FIXED
         if sizes := own_size.sizes(row):
             row.min_gpus, row.max_gpus = min(sizes.least, job.gpus), max(sizes.most, job.gpus)
             is_request = job.state == "PENDING" and not job.completing and not row.pinned

@@ -58,10 +58,16 @@ def test_a_running_job_shrinks_for_a_waiting_one_and_grows_into_idle_gpus() -> N
     assert [(one.job, one.gpus) for one in decide(shrinks, CONFIG).resizes] == [("a", 4)]
     grows = elastic(make([running], [Node(8), Node(8)]), (2, 16, 4))
     assert [(one.job, one.gpus) for one in decide(grows, CONFIG).resizes] == [("a", 16)]
-    assert decide(grows, replace(CONFIG, preemption_cost=900.0)).resizes == (), (
-        "it costs as much as it gains in half an hour"
+    assert decide(grows, replace(CONFIG, preemption_cost=1800.0)).resizes == (), (
+        "it costs as much as it gains in an hour"
     )
     assert decide(grows, replace(CONFIG, sizing="fixed")).resizes == ()
+
+
+def test_with_the_sizing_fixed_an_elastic_job_waits_for_the_gpus_that_it_requests() -> None:
+    found = elastic(make([job("a", 2, 2), job("b", 2, 1)], [Node(3)]), (1, 4, 1), (2, 2, 0))
+    assert gpus_of(decide(found, CONFIG)) == {"a": 1, "b": 2}
+    assert gpus_of(decide(found, replace(CONFIG, sizing="fixed"))) == {"b": 2}
 
 
 def test_a_job_that_cannot_be_preempted_keeps_its_size() -> None:

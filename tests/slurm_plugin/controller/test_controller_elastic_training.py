@@ -71,7 +71,7 @@ def resize(centre: Centre, job: str, filler: str, gpus: int, after: float) -> st
     time.sleep(after)
     if filler:
         centre.cancel(filler, user="bob")
-    filler = str(centre.submit("--nice=0", gpus=GPUS - gpus, command="sleep 1000", user="bob"))
+    filler = str(centre.submit(gpus=GPUS - gpus, command="sleep 1000", user="bob"))
     centre.wait_until(lambda: sizes(centre, job)[-1] == gpus, f"it has no {gpus} GPUs", job, filler, seconds=START_S)
     return filler
 
