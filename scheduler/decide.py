@@ -57,7 +57,7 @@ def decide(
     ranking = ranking or policy.rank(snapshot, config)
     barred = not_admitted(snapshot, config.admission, ranking.order)
     requested = snapshot.jobs.gpus
-    snapshot, sizes = sized(snapshot, config.sizing, ranking.order)
+    snapshot, sizes = sized(snapshot, config, ranking.order)
     plan = _decided(snapshot, config, policy, ranking, barred)
     is_sized = sizes is not requested
     if is_sized and (smaller := at_least_size(snapshot, plan)) is not None:

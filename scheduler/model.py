@@ -127,6 +127,11 @@ class Jobs:
         opportunistic: It may run beyond the cells of its virtual cluster, where it can be preempted; neutral: True.
         reclaimable: A running job that may be preempted for the owner of the cells on which it runs opportunistically, whatever
             protects it from preemption by a policy; neutral: `movable`.
+        seconds_by_size: Predicted seconds of training left of each job by its size, shape (servers + 1, workers + 1) each; a job
+            without parameter servers has one row, its workers are its GPUs. A server takes a GPU as a worker does. nan or inf:
+            not possible or not known. None, the neutral value: no prediction.
+        uncertain: The predictions of the job are uncertain, as those of a young job; neutral: False.
+        servers: Of the GPUs of a job those that its parameter servers hold; 0, the neutral value: it has none.
     """
 
     id: tuple[str, ...]
@@ -161,6 +166,9 @@ class Jobs:
     claim_trust: Floats | None = None
     opportunistic: Bools | None = None
     reclaimable: Bools | None = None
+    seconds_by_size: tuple[Floats | None, ...] | None = None
+    uncertain: Bools | None = None
+    servers: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.id)

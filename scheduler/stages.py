@@ -49,7 +49,11 @@ TENANT_RULES: Registry[Any] = Registry(  # admission rules that share a cluster 
 )
 SIZINGS: Registry[Any] = Registry(
     "tiresias.sizing",
-    {"fixed": f"{_HERE}.size.sizing:FIXED", "minimum_first": f"{_HERE}.size.minimum_first:MINIMUM_FIRST"},
+    {
+        "fixed": f"{_HERE}.size.sizing:FIXED",
+        "minimum_first": f"{_HERE}.size.minimum_first:MINIMUM_FIRST",
+        "marginal_gain": f"{_HERE}.size.marginal_gain_sizing:MARGINAL_GAIN",
+    },
     f"{_HERE}.size.sizing:accepted",
 )
 EVICTIONS: Registry[Any] = Registry(

@@ -9,13 +9,20 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, Jobs, JobState, Plan, Resize, Snapshot
+from tiresias.scheduler.size.predicted_seconds import seconds_left
 
 HORIZON_S = 3600.0  # in which a change of size must gain what it costs
+HYSTERESIS = 1.5  # where there is a prediction, a change of size must gain so many times what it costs
 
 
 def is_elastic(jobs: Jobs) -> Bools:
     """Return the jobs whose size can change, shape (jobs,)."""
     return np.zeros(len(jobs), np.bool_) if jobs.gpu_step is None else jobs.gpu_step > 0
+
+
+def can_change(jobs: Jobs) -> Bools:
+    """Return the jobs whose size a decision may choose, shape (jobs,): elastic ones that wait or may be preempted."""
+    return np.asarray(is_elastic(jobs) & ((jobs.state == JobState.WAITING) | jobs.movable))
 
 
 def least_sizes(jobs: Jobs) -> Ints:
@@ -57,8 +64,8 @@ def at_least_size(snapshot: Snapshot, plan: Plan) -> Snapshot | None:
 def resizes(snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig) -> Iterator[Resize]:
     """Yield the changes of running jobs that go on to other sizes.
 
-    A job gets fewer GPUs where an eligible job waits, and more where that gains more than the change costs within `HORIZON_S`, if
-    its speed is proportional to its GPUs.
+    A job gets more GPUs where that gains more than the change costs. It gets fewer where an eligible job waits, or where another
+    one, whose seconds by size are predicted, gets more.
 
     Args:
         snapshot: Jobs, nodes and allocations.
@@ -69,13 +76,26 @@ def resizes(snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig) -
     jobs = snapshot.jobs
     may = is_elastic(jobs) & (jobs.state == JobState.RUNNING) & jobs.movable & (plan.effect == Effect.KEEP)
     others_wait = bool(((jobs.state == JobState.WAITING) & jobs.eligible & (plan.effect == Effect.WAIT)).any())
-    gains = HORIZON_S * (1.0 - jobs.gpus / np.maximum(sizes, 1)) > _cost(jobs, config)
-    for row in np.flatnonzero(may & np.where(sizes < jobs.gpus, others_wait, gains)).tolist():
+    grows = may & (sizes > jobs.gpus) & _pays(jobs, sizes, preemption_costs(jobs, config))
+    frees = others_wait or (jobs.seconds_by_size is not None and bool(grows.any()))
+    for row in np.flatnonzero(grows | (may & (sizes < jobs.gpus) & frees)).tolist():
         yield Resize(jobs.id[row], int(sizes[row]))
 
 
-def _cost(jobs: Jobs, config: PolicyConfig) -> Floats:
-    """Return the seconds that a preemption of each job costs."""
+def _pays(jobs: Jobs, sizes: Ints, cost: Floats) -> Bools:
+    """Return whether a larger size gains more than the change costs within `HORIZON_S`.
+
+    The gain is the predicted one, which must be HYSTERESIS times the cost, as in `marginal_gain`. Without a prediction the speed is
+    taken to be proportional to the GPUs.
+    """
+    now, then = seconds_left(jobs, jobs.gpus), seconds_left(jobs, sizes)
+    proportional = HORIZON_S * (1.0 - jobs.gpus / np.maximum(sizes, 1)) > cost
+    predicted = now - then > HYSTERESIS * cost * np.maximum(1.0, now / HORIZON_S)
+    return np.where(np.isnan(now) | np.isnan(then), proportional, predicted)
+
+
+def preemption_costs(jobs: Jobs, config: PolicyConfig) -> Floats:
+    """Return the seconds that a preemption of each job costs, as measured, else by the configuration, shape (jobs,)."""
     if jobs.preemption_cost is None:
         return np.full(len(jobs), config.preemption_cost)
     return np.where(np.isnan(jobs.preemption_cost), config.preemption_cost, jobs.preemption_cost)

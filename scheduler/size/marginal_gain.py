@@ -24,12 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints
-from tiresias.scheduler.size.elastic_jobs import HORIZON_S
+from tiresias.scheduler.size.elastic_jobs import HORIZON_S, HYSTERESIS
 from tiresias.scheduler.size.exchange import exchanged
 
 UNCERTAIN_FACTOR = 0.95  # of the gain of a job whose estimates are uncertain
-HYSTERESIS = 1.5  # a resize has to gain so many times what it costs
 _LONGEST = 8  # workers or servers of a step
+_ENDLESS_S = np.finfo(np.float64).max ** 0.5  # for seconds that are inf
 _TOLERANCE = 1e-9  # of resources, for sums of floats
 _PASSES = 8  # each begins where the last one ended, with the steps that still fit
 _MOVES = np.array(
@@ -99,6 +99,7 @@ def _with_resize_costs(jobs: ElasticJobs, horizon: float, hysteresis: float) -> 
     rows = np.arange(len(jobs))
     now = jobs.seconds[rows, jobs.current[:, 0], jobs.current[:, 1]]
     running = (jobs.current[:, 1] > 0) & np.isfinite(now)
+    now = np.where(running, now, 0.0)
     cost = np.where(running, hysteresis * jobs.resize_seconds * np.maximum(1.0, now / horizon), 0.0)
     seconds = jobs.seconds + cost[:, None, None]
     seconds[rows[running], jobs.current[running, 0], jobs.current[running, 1]] = now[running]
@@ -145,7 +146,7 @@ def _gains(seconds: Floats, factor: Floats, active: Ints, size: Ints) -> Floats:
     aim = np.where(inside[:, :, None], aim, 0)
     then = np.where(inside, seconds[active[:, None], aim[:, :, 0], aim[:, :, 1]], np.inf)
     now = seconds[active, size[active, 0], size[active, 1]][:, None]
-    gain = np.where(np.isfinite(then), np.where(np.isfinite(now), now, np.finfo(np.float64).max) - then, -1.0)
+    gain = np.where(np.isfinite(then), np.where(np.isfinite(now), now, _ENDLESS_S) - then, -1.0)
     return np.where(factor[active] > 0.0, gain * factor[active], -1.0)
 
 

@@ -12,7 +12,7 @@ import heapq
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Snapshot
-from tiresias.scheduler.size.elastic_jobs import is_elastic, least_sizes, most_sizes
+from tiresias.scheduler.size.elastic_jobs import can_change, least_sizes, most_sizes
 
 
 class MinimumFirst:
@@ -21,11 +21,11 @@ class MinimumFirst:
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         """Return the GPUs of each job. O(jobs + steps x log elastic jobs)."""
         jobs = snapshot.jobs
-        elastic = is_elastic(jobs) & ((jobs.state == JobState.WAITING) | jobs.movable)
+        elastic = can_change(jobs)
         if not elastic.any():
             return jobs.gpus
         sizes = np.where(elastic, least_sizes(jobs), jobs.gpus)
-        granted, left = _granted(snapshot, order, sizes, elastic)
+        granted, left = granted_minima(snapshot, order, sizes, elastic)
         _give_steps(jobs, order[(granted & elastic)[order]], sizes, left)
         return sizes
 
@@ -33,8 +33,15 @@ class MinimumFirst:
 MINIMUM_FIRST = MinimumFirst()
 
 
-def _granted(snapshot: Snapshot, order: Ints, sizes: Ints, elastic: Bools) -> tuple[Bools, int]:
-    """Return which jobs get their fewest GPUs, and how many GPUs are left then."""
+def granted_minima(snapshot: Snapshot, order: Ints, sizes: Ints, elastic: Bools) -> tuple[Bools, int]:
+    """Return which jobs get their fewest GPUs, shape (jobs,), and how many GPUs are left then.
+
+    Args:
+        snapshot: Jobs, nodes and allocations.
+        order: Rows of the jobs, the most urgent first.
+        sizes: The fewest GPUs of each job, shape (jobs,).
+        elastic: The jobs whose size may be chosen, shape (jobs,). Other jobs that do not wait keep their GPUs.
+    """
     jobs, nodes = snapshot.jobs, snapshot.nodes
     waits = jobs.state == JobState.WAITING
     left = int(np.maximum(nodes.free["gpus"], 0.0).sum()) + int(jobs.gpus[~waits].sum())

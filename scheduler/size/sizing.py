@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from tiresias.scheduler import stages
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Ints, JobState, Snapshot
 from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
-from tiresias.scheduler.size.elastic_jobs import is_elastic
+from tiresias.scheduler.size.elastic_jobs import is_elastic, preemption_costs
 
 
 class Sizing(Protocol):
@@ -29,7 +30,8 @@ class Sizing(Protocol):
         elastic ones.
 
         Args:
-            snapshot: Jobs, nodes and allocations. `jobs.gpus` has what each job requested, and what running jobs hold.
+            snapshot: Jobs, nodes and allocations. `jobs.gpus` has what each job requested, and what running jobs hold;
+                `jobs.preemption_cost`, where there are elastic jobs, the configured cost where none was measured.
             order: Rows of the jobs, the most urgent first.
         """
 
@@ -77,7 +79,7 @@ def accepted(name: str, package: str, found: Any) -> Sizing:
 SIZINGS: Registry[Sizing] = stages.SIZINGS
 
 
-def sized(snapshot: Snapshot, sizing: str, order: Ints) -> tuple[Snapshot, Ints]:
+def sized(snapshot: Snapshot, config: PolicyConfig, order: Ints) -> tuple[Snapshot, Ints]:
     """Return the snapshot with the number of GPUs with which each job starts, and the sizes that the sizing found.
 
     Jobs that have started keep their number, unless they wait and are elastic.
@@ -86,8 +88,15 @@ def sized(snapshot: Snapshot, sizing: str, order: Ints) -> tuple[Snapshot, Ints]
         PluginError: A sizing of a package fails.
     """
     jobs = snapshot.jobs
-    sizes = SIZINGS[sizing].sizes(snapshot, order)
+    sizes = SIZINGS[config.sizing].sizes(_with_costs(snapshot, config), order)
     if sizes is jobs.gpus:
         return snapshot, sizes
     open_sizes = (jobs.state == JobState.WAITING) & (np.isnan(jobs.first_start) | is_elastic(jobs))
     return replace(snapshot, jobs=replace(jobs, gpus=np.where(open_sizes, sizes, jobs.gpus))), sizes
+
+
+def _with_costs(snapshot: Snapshot, config: PolicyConfig) -> Snapshot:
+    """Return the snapshot with the configured cost of a preemption where none was measured, if there are elastic jobs."""
+    if snapshot.jobs.gpu_step is None:
+        return snapshot
+    return replace(snapshot, jobs=replace(snapshot.jobs, preemption_cost=preemption_costs(snapshot.jobs, config)))

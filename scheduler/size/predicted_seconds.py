@@ -1,0 +1,45 @@
+"""The predicted seconds of training left of jobs (`Jobs.seconds_by_size`), by their GPUs.
+
+A parameter server takes a GPU as a worker does, so a job with servers is as fast on some GPUs as their best split into servers and
+workers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tiresias.scheduler.model import Floats, Ints, Jobs
+
+
+def by_gpus(table: Floats) -> Floats:
+    """Return the seconds left by GPUs, the servers among them, shape (most GPUs + 1,); inf where no size is known to be possible.
+
+    Args:
+        table: The seconds by servers and workers, shape (servers + 1, workers + 1).
+    """
+    known = np.where(np.isfinite(table), table, np.inf)
+    if len(known) == 1:
+        return np.asarray(known[0])
+    servers, workers = known.shape
+    found = np.full(servers + workers - 1, np.inf)
+    for row in range(servers):
+        found[row : row + workers] = np.minimum(found[row : row + workers], known[row])
+    return found
+
+
+def best_servers(table: Floats, gpus: int) -> int:
+    """Return the servers of the fastest split of some GPUs into servers and workers; 0 where none is known to be possible."""
+    servers = np.arange(max(0, gpus - table.shape[1] + 1), min(len(table), gpus + 1))
+    seconds = table[servers, gpus - servers]
+    known = np.where(np.isfinite(seconds), seconds, np.inf)
+    return int(servers[known.argmin()]) if np.isfinite(known).any() else 0
+
+
+def seconds_left(jobs: Jobs, gpus: Ints) -> Floats:
+    """Return the seconds left of each job with some GPUs, shape (jobs,); nan where they are not known."""
+    found = np.full(len(jobs), np.nan)
+    for row, table in enumerate(jobs.seconds_by_size or ()):
+        if table is not None and gpus[row] < sum(table.shape) - 1:
+            seconds = by_gpus(table)[gpus[row]]
+            found[row] = seconds if np.isfinite(seconds) else np.nan
+    return found
