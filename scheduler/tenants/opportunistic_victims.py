@@ -104,7 +104,9 @@ class OpportunisticVictims:
 
         Up to `TRIALS` times in one decision it is searched as if a further job ended in any case. A placement that takes free cells
         is bound at once and taken back for the next trial. That moves its cells to the end of their free lists, so that the trials
-        compare equally good cells. Any other one is bound when it has been chosen, and a job is tried only if its GPUs count.
+        compare equally good cells. Any other one is bound when it has been chosen, and a job is tried only if its GPUs count. The
+        first further search lets the cells choose first of which the gang takes most GPUs: a large cell of which it takes one GPU
+        would else get the hardware with the most free GPUs.
 
         Args:
             gang: The gang.
@@ -112,11 +114,29 @@ class OpportunisticVictims:
             request: What the job requests besides GPUs.
         """
         found = self._tried(gang, search, request)
+        if found is not None and found.victims:
+            found, search = self._in_other_order(found, gang, search, request)
         for job in self._candidates(found.victims) if found is not None and found.victims else ():
             if found is not None and (search.takes_cells or self._changes.concerns(job, search)):
                 found = self._cheaper(found, job, gang, search, request)
         is_bound = found is None or search.takes_cells or self._changes.bind(gang, found.found)
         return found if is_bound else None
+
+    def _in_other_order(
+        self, found: CostedPlacement, gang: GangRequest, search: ChosenSearch, request: Request
+    ) -> tuple[CostedPlacement | None, ChosenSearch]:
+        """Search once more in another order of the cells. Returns the cheaper placement, and the search that finds it."""
+        other_search = search.most_gpus_first()
+        if other_search is None or self._trials <= 0:
+            return found, search
+        self._trials -= 1
+        self._take_back(search)
+        other = self._tried(gang, other_search, request)
+        if other is not None and other.cost < found.cost:
+            return other, other_search
+        if other is not None:
+            self._take_back(other_search)
+        return self._tried(gang, search, request) if search.takes_cells else found, search
 
     def _cheaper(
         self, found: CostedPlacement, job: str, gang: GangRequest, search: ChosenSearch, request: Request

@@ -123,6 +123,11 @@ class ChosenSearch:
             found |= bindings
         return FoundPlacement([[found[leaf] for leaf in pod] for pod in self._virtual], self._virtual)
 
+    def most_gpus_first(self) -> ChosenSearch | None:
+        """Return a search in which the pods with the most leaves choose first; None where that is the order already."""
+        pods = sorted(self._virtual, key=len, reverse=True)
+        return None if pods == self._virtual else ChosenSearch(self._gangs, pods, self._suggested, self._refused)
+
     def compares(self, leaf: PhysicalCell) -> bool:
         """Return whether the use of a GPU by opportunistic jobs can change what `run` has found. O(levels)."""
         paths = self._paths.get(leaf.chain.name)

@@ -34,6 +34,11 @@ def test_a_running_job_may_get_cells_that_a_new_rule_binds_to_bad_nodes() -> Non
     replay(RandomWorkload(90286), "best_effort")
 
 
+def test_a_gang_of_a_part_of_a_large_cell_takes_the_gpus_that_are_free() -> None:
+    """Two jobs without cells were preempted in turn at one moment, without end, where no preemption was necessary."""
+    replay(RandomWorkload(1214, faults=False), "sf")
+
+
 @many
 @given(seed=seeds, policy=st.sampled_from(POLICIES))
 def test_healthy_nodes(seed: int, policy: str) -> None:
