@@ -103,7 +103,8 @@ class Watched(SimulatedTenants):
 
         def watched(snapshot: Snapshot, policy: Policy) -> Plan:
             plan, parts = rule.decide(snapshot, [TenantPolicy(name, config, policy) for name in names])
-            self.seen.append((snapshot.time, len(_nodes_used(snapshot, plan, _guaranteed(parts[:-1])))))
+            guaranteed = _with_cells(snapshot, plan) if self.rule == HIVED else _within_quotas(parts[:-1])
+            self.seen.append((snapshot.time, len(_nodes_used(snapshot, plan, guaranteed))))
             return plan
 
         return watched
@@ -115,7 +116,16 @@ class Watched(SimulatedTenants):
         return float(lasts @ used / lasts.sum() / CLUSTER.nodes)
 
 
-def _guaranteed(parts: Sequence[PoolDecision]) -> set[str]:
+def _with_cells(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Return the jobs that hold cells once the plan is carried out."""
+    held, ids = snapshot.allocations, snapshot.jobs.id
+    found = {ids[row] for row, cell in zip(held.job.tolist(), held.owned_cell or (), strict=False) if cell}
+    for each in plan.rebindings:
+        (found.add if any(each.owned_cells) else found.discard)(each.job)
+    return found | {start.job for start in plan.starts if any(start.owned_cells)}
+
+
+def _within_quotas(parts: Sequence[PoolDecision]) -> set[str]:
     """Return the jobs that hold what their tenants own, or are to hold it."""
     found = set[str]()
     for part in parts:

@@ -186,6 +186,7 @@ class Nodes:
         topology: The tree of the nodes.
         gpu_type: GPU types, with commas between several.
         features: Node features.
+        last_resort: Nodes that jobs use only where no others suffice; neutral: none.
     """
 
     name: tuple[str, ...]
@@ -195,6 +196,7 @@ class Nodes:
     topology: Topology
     gpu_type: tuple[str, ...]
     features: tuple[frozenset[str], ...]
+    last_resort: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.name)

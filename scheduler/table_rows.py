@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,8 +16,8 @@ T = TypeVar("T", Jobs, Nodes, Allocations)
 
 def rows_of(table: T, rows: Ints) -> T:
     """Return these rows of each column."""
-    listed = rows.tolist()
-    return type(table)(*[_taken(getattr(table, name), rows, listed) for name in table.__dataclass_fields__])
+    pick = _picker(rows.tolist())
+    return type(table)(*[_taken(getattr(table, name), rows, pick) for name in table.__dataclass_fields__])
 
 
 def range_of(jobs: Jobs, rows: slice) -> Jobs:
@@ -25,11 +27,16 @@ def range_of(jobs: Jobs, rows: slice) -> Jobs:
     return Jobs(*found)
 
 
-def _taken(column: Any, rows: Ints, listed: list[int]) -> Any:
+def _picker(rows: list[int]) -> Callable[[Any], Any]:
+    """Return what takes these rows of a tuple. `itemgetter` returns a tuple for two rows or more."""
+    return itemgetter(*rows) if len(rows) > 1 else lambda column: tuple([column[row] for row in rows])
+
+
+def _taken(column: Any, rows: Ints, pick: Callable[[Any], Any]) -> Any:
     if column is None:
         return None
     if isinstance(column, np.ndarray):
         return column[rows]
     if isinstance(column, tuple):
-        return tuple([column[row] for row in listed]) if column else ()
+        return pick(column) if column else ()
     return column.rows(rows) if isinstance(column, Resources) else column.of_nodes(rows)

@@ -34,6 +34,7 @@ class Placer:
         self._kinds: dict[tuple[Request, int, bool], PlacementRequest] = {}
         self._empty: dict[tuple[PlacementRequest, int], Placement | None] = {}
         self._all: dict[NodeDemand, CandidateNodes] = {}
+        self._on_preferred: dict[PlacementRequest, PlacementRequest] = {}
 
     def kind(self, request: Request, style: int = Style.CONSOLIDATE, packed: bool = False) -> PlacementRequest:
         """Return the request with its style. packed: the job accepts only the fewest nodes possible on the empty cluster."""
@@ -65,7 +66,24 @@ class Placer:
         return FreeCapacity(amount, self._nodes.topology)
 
     def place(self, kind: PlacementRequest, gpus: int, space: FreeCapacity) -> Placement | None:
-        """Return a placement for a job within `space`; None: it does not fit now."""
+        """Return a placement for a job within `space`, if possible on nodes that are no last resort; None: it does not fit now."""
+        last_resort = self._nodes.last_resort
+        if last_resort is None or kind.request.nodes:
+            return self._placed(kind, gpus, space)
+        return self._placed(self._preferred(kind, last_resort), gpus, space) or self._placed(kind, gpus, space)
+
+    def _preferred(self, kind: PlacementRequest, last_resort: Bools) -> PlacementRequest:
+        """Return the request without the nodes that are a last resort."""
+        found = self._on_preferred.get(kind)
+        if found is None:
+            every = kind.demand
+            demand = NodeDemand(
+                kind.request, every.described, every.allowed & ~last_resort, every.groups, every.islands
+            )
+            found = self._on_preferred[kind] = PlacementRequest(kind.request, demand, kind.style, kind.packed)
+        return found
+
+    def _placed(self, kind: PlacementRequest, gpus: int, space: FreeCapacity) -> Placement | None:
         found = self._place(kind, gpus, space.candidates(kind))
         if found is None and kind.request.nodes:
             found = self._beyond(kind, gpus, space.candidates, lambda rest, left: self.place(rest, left, space))

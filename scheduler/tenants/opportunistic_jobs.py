@@ -1,8 +1,14 @@
-"""The decision on opportunistic jobs: they share what guaranteed jobs neither hold nor are promised."""
+"""The decision on opportunistic jobs: they share what guaranteed jobs neither hold nor are promised.
+
+As in HiveD's implementation, none of them waits for another one. Under a policy with head-of-line blocking (`fifo`) the order of
+the jobs of a virtual cluster holds in its cells. Beyond them, a job that waits for whole nodes would block the jobs of all others.
+They use the nodes of guaranteed jobs only where others do not suffice, as virtual clusters pack their jobs on those nodes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cache
 
@@ -14,6 +20,7 @@ from tiresias.scheduler.place.selected_parts import promised_parts
 from tiresias.scheduler.pool_decisions import NodePool, PoolDecisions, decide_each
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.pools import gpus_of, part_of
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
 from tiresias.scheduler.tenants.tenant_decision import OwnersDecision
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, config_inside
@@ -39,7 +46,8 @@ def decide_opportunistic(
         row_of: The row of each job.
     """
     config, shown = config_inside(tenant.config), _shown(snapshot.jobs, guaranteed, row_of)
-    pool = NodePool(np.flatnonzero(takes_part), np.arange(len(snapshot.nodes)), config, tenant.policy, owners.queues)
+    policy = _without_blocking(tenant.policy)
+    pool = NodePool(np.flatnonzero(takes_part), np.arange(len(snapshot.nodes)), config, policy, owners.queues)
     of_job = np.where(takes_part, 0, -1)
 
     @cache
@@ -47,15 +55,25 @@ def decide_opportunistic(
         parts = promised_parts(snapshot.nodes, (*guaranteed.starts, *guaranteed.reserved))
         promised = np.concatenate((guaranteed.demand.promised, parts), axis=1)
         nodes, allocations = _without_promised(snapshot, shown.state, takes_part, promised)
+        nodes = replace(nodes, last_resort=_with_guaranteed(snapshot, takes_part, promised))
         return replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations)
 
     return decide_each(
-        PooledJobs(snapshot.time, shown, of_job, [(config, tenant.policy)]),
+        PooledJobs(snapshot.time, shown, of_job, [(config, policy)]),
         [pool],
         lambda: gpus_of(left(), [pool], of_job),
         owners.pools.quotas,
         lambda _, rest: part_of(replace(left(), quotas=rest), pool),
     )
+
+
+def _without_blocking(policy: Policy) -> Policy:
+    """Return the policy in which jobs that fit overtake one that does not."""
+    if not policy.blocks:
+        return policy
+    found = copy(policy)
+    found.blocks = False
+    return found
 
 
 def _shown(jobs: Jobs, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) -> Jobs:
@@ -69,6 +87,14 @@ def _shown(jobs: Jobs, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) 
     state[[row_of[job] for job in guaranteed.preempted]] = JobState.RELEASING
     movable[[row_of[job] for job in guaranteed.covered]] = False
     return replace(jobs, state=state, movable=movable)
+
+
+def _with_guaranteed(snapshot: Snapshot, takes_part: Bools, promised: Floats) -> Bools:
+    """Return the nodes with GPUs that guaranteed jobs hold or are promised, shape (nodes,)."""
+    held = snapshot.allocations
+    found: Bools = promised[:, GPUS] > 0
+    found[held.node[~takes_part[held.job]]] = True
+    return found
 
 
 def _without_promised(

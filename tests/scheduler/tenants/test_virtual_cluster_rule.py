@@ -106,6 +106,36 @@ def test_all_jobs_end_and_no_gpu_is_used_twice(
 
 
 @pytest.mark.parametrize("kind", OPPORTUNISTIC_RULES)
+def test_opportunistic_jobs_do_not_wait_for_each_other(snapshot_of: Any, kind: Rule) -> None:
+    """Under `fifo` a job that fits on no nodes blocks those behind it in its virtual cluster, and none of another one."""
+    full = [snapshot_of.Job(str(at), GPUS, JobState.RUNNING, placement=((at, GPUS),)) for at in range(len(LEAVES) - 1)]
+    large = snapshot_of.Job("large", 2 * GPUS, submit=10.0)
+    small = [snapshot_of.Job(name, 1, submit=11.0) for name in ("inside", "outside")]
+    state = snapshot_of([*full, large, *small], [snapshot_of.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES])
+    names = ("one", "two", "two", "two", OUTSIDE, OUTSIDE, "two", OUTSIDE)
+    held = replace(state.allocations, owned_cell=("node", "leaf", "leaf", "node", ""))
+    plan, _ = kind(DECLARED).decide(replace(with_clusters(state, names), allocations=held), tenants_of(FIFO))
+    assert {start.job for start in plan.starts} == {"inside", "outside"}
+
+
+@pytest.mark.parametrize(("gpus", "nodes"), [(1, ["n1"]), (GPUS, ["n2"]), (5 * GPUS, ["n1", "n2", "n3", "n4", "n5"])])
+def test_opportunistic_jobs_use_nodes_of_guaranteed_ones_only_if_others_do_not_suffice(
+    snapshot_of: Any, gpus: int, nodes: list[str]
+) -> None:
+    """A job shares the node of an opportunistic one, although a guaranteed one leaves fewer GPUs of its node."""
+    running = [
+        snapshot_of.Job(name, held, JobState.RUNNING, placement=((at, held),))
+        for at, (name, held) in enumerate((("guaranteed", 3), ("opportunistic", 2)))
+    ]
+    new = snapshot_of.Job("new", gpus if gpus <= GPUS else gpus - 2, submit=9.0)
+    state = snapshot_of([*running, new], [snapshot_of.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES])
+    state = with_clusters(state, ("one", OUTSIDE, OUTSIDE))
+    state = replace(state, allocations=replace(state.allocations, owned_cell=("node", "")))
+    plan, _ = VirtualClusterRule(DECLARED).decide(state, tenants_of(FIFO))
+    assert [[node for node, _ in start.nodes] for start in plan.starts] == [nodes]
+
+
+@pytest.mark.parametrize("kind", OPPORTUNISTIC_RULES)
 @given(drawn=drawn_jobs)
 def test_a_decision_follows_from_the_snapshot(snapshot_of: Any, kind: Rule, drawn: list[Drawn]) -> None:
     """Decisions on other snapshots between two on the same one change nothing."""
