@@ -203,6 +203,15 @@ class Checkpointer:
         if time.monotonic() >= self._progress.next_at:
             self._progress.write(step, total_steps, loss, samples)
 
+    def register_alone(self) -> None:
+        """State that this one process registers for the whole job, whatever the number of its tasks and GPUs.
+
+        For a single process that uses all GPUs of the job, or that starts the ranks. Of an elastic job, the controller otherwise
+        expects one rank for each task or GPU.
+        """
+        self._program.measured["alone"] = True
+        self._program.publish()
+
     def report_every(self, seconds: float) -> None:
         """Set the time between two reports that are written, at least; 1 s without it.
 

@@ -24,7 +24,7 @@ opportunistic (the owner's choice: opportunistic_choice.py), elastic (the sizes 
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
 checkpoints are), and what it measured: save (seconds of the newest save), saved_at (epoch seconds of the newest commit), resumed
 (the step it resumed from, 0: the beginning), ready_at (epoch seconds of its first step in this run), at (the newest step it was
-seen at), pace (seconds a step in this run).
+seen at), pace (seconds a step in this run), alone (one process registers for the whole job, whatever its size).
 Light imports only: every supervisor imports this.
 """
 
@@ -66,7 +66,7 @@ class JobReport(NamedTuple):
     by Slurm's record, 0 where unknown. protocol: the version that program, supervisor and this reader use, 0: none in common.
     refused: why there is none; such a job is never ready. script: the hash of the script that runs, "" where unknown.
     opportunistic: the owner's choice (opportunistic_choice.py), "" where unknown. elastic: the sizes that the job can use
-    (elastic_sizes.py), "" for a fixed one.
+    (elastic_sizes.py), "" for a fixed one. alone: one process registers for the whole job, whatever its size.
     """
 
     restart: int = -1
@@ -87,6 +87,7 @@ class JobReport(NamedTuple):
     script: str = ""
     opportunistic: str = ""
     elastic: str = ""
+    alone: bool = False
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -204,6 +205,7 @@ def report(root: Path, uid: int, job_id: str, reader: str = "this controller") -
         script=hash_of_script(supervisor.get("script")),
         opportunistic=known(supervisor.get("opportunistic")),
         elastic=elastic_sizes.known(supervisor.get("elastic")),
+        alone=program.get("alone") is True,
     )
 
 

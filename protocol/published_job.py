@@ -34,6 +34,7 @@ class PublishedJob(TypedDict, total=False):
     partition: Annotated[str, "of a pending job perhaps several, separated by commas"]
     gpus: Annotated[int, "requested GPUs"]
     elastic: Annotated[str, "the numbers of GPUs that it can use, MIN-MAX or MIN-MAX:STEP; empty: a fixed number"]
+    rigid: Annotated[str, "why an elastic job keeps the number of GPUs that it requests; empty: it does not"]
     state: Annotated[str, "WAITING, STARTING, RUNNING or LEAVING; NOT COMPETING, BLOCKED or ENDED of other jobs"]
     queue: Annotated[int, "index of its queue"]
     rank: Annotated[int, "position in the order, from 0"]

@@ -92,6 +92,7 @@ class Trainer:
         self.events = Events(args.results / f"{args.job}.jsonl")
         self.progress = StepFile(args.results / f"{args.job}.step")
         self.checkpointer = Checkpointer.from_env(args.checkpoints)
+        self.checkpointer.register_alone()
         self.checkpointer.report_every(args.report_every)
 
     def train(self) -> int:

@@ -12,7 +12,7 @@ from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import PreemptionConfig
-from tiresias.slurm_plugin.state import owned_cells
+from tiresias.slurm_plugin.state import own_tasks, owned_cells
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision
@@ -142,6 +142,19 @@ class Actor:
         report = self.context.report(job) if job.requeue and job.batch else JobReport()
         if report.restart == job.restarts and report.state == "parked":
             self._engine.begin(job.id, IntentKind.RENEW if report.why == "limit" else IntentKind.PREEMPT, now)
+
+    def restore_sizes(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Begin the resize of running jobs that must keep the size that they request, and run with another one."""
+        for job in jobs:
+            row = self.context.ledger.jobs[job.id]
+            is_other = (
+                bool(row.rigid) and job.state == "RUNNING" and job.gpus != own_tasks.read(row).get("gpus", job.gpus)
+            )
+            if not is_other or row.unmovable or job.completing or job.id in self.intents:
+                continue
+            if self.context.allowance.affords_preemptions(1, self.intents.values()):
+                with self.context.quarantine.guard("its change of size", job.id):
+                    self._engine.begin(job.id, IntentKind.RESIZE, now)
 
     # holds
 

@@ -48,6 +48,7 @@ class Hook:
     def __init__(self, checkpointer: Checkpointer, folder: Path, patterns: list[str], number: int) -> None:
         self._checkpointer, self._folder, self._patterns, self._number = checkpointer, folder, patterns, number
         self._step = 0  # a save of the program is a step
+        checkpointer.register_alone()
         self._asked = False
 
     def run(self, command: list[str]) -> int:

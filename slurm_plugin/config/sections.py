@@ -67,6 +67,7 @@ class PreemptionConfig:
     )
     start_timeout: float = seconds(30.0, "seconds from a release to RUNNING before the job is held again")
     backoff: float = seconds(60.0, "seconds before such a job is tried again; doubles up to 16 times", zero=True)
+    rank_timeout: float = seconds(600.0, "seconds from a start within which the ranks of an elastic job must register")
 
 
 @dataclass(frozen=True, slots=True)

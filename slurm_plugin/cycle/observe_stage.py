@@ -45,6 +45,8 @@ class ObserveStage:
         self._note_classes(memory, context.managed)
         self._note_costs(memory, context.managed)
         self._note_claims(memory, context.managed, context.slurm.time)
+        if context.is_exact:
+            memory.actor.restore_sizes(context.managed, now)
 
     def _snapshot(self) -> SlurmSnapshot:
         began = time.monotonic()
@@ -99,6 +101,7 @@ class ObserveStage:
         """Store what running jobs report of their progress and of their owners' choices."""
         reports, ledger = memory.observer.reports, memory.ledger
         memory.observer.progress.begin_cycle(ledger.jobs)
+        memory.observer.rank_counts.begin_cycle(ledger.jobs)
         for job in managed:
             if job.state == "RUNNING" and not job.completing:
                 with self._services.quarantine.guard("reading its progress", job.id):
@@ -107,7 +110,15 @@ class ObserveStage:
                         ledger.requests.note_choice(row, report.opportunistic)
                         stated = report.elastic or (FIXED if row.elastic else "")  # a note may be of another submission
                         ledger.requests.note_elastic(row, stated, job)
+                        _note_ranks(memory, job, report, now)
                         memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
+
+
+def _note_ranks(memory: JobMemory, job: SlurmJob, report: JobReport, now: float) -> None:
+    """Fix the size of an elastic job whose program ignores it."""
+    ledger, row = memory.ledger, memory.ledger.jobs[job.id]
+    if why := memory.observer.rank_counts.why_rigid(job, row, report, ledger.runs_of(row), now):
+        ledger.requests.fix_size(row, why)
 
 
 def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:

@@ -29,8 +29,10 @@ from tiresias.slurm_plugin.observation.allocations import (
 from tiresias.slurm_plugin.observation.held_cells import cells_of
 from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
+from tiresias.slurm_plugin.observation.possible_sizes import Range, possible_sizes
 from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptability
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
+from tiresias.slurm_plugin.observation.rank_counts import RankCounts
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import RequestCache
 from tiresias.slurm_plugin.state import job_claims, own_size
@@ -68,6 +70,7 @@ class Observer:
         self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
         self.preemptability = Preemptability(config, ledger, self.reports)
+        self.rank_counts = RankCounts(config.paths.control, config.preemption.rank_timeout)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
@@ -105,10 +108,11 @@ class Observer:
         taken = held_by_node(there, shown, intents, row_of, len(nodes))
         shown_ids = {job.id for job in shown}
         allowed = self._eligibility(slurm, shown, intents)
+        sizes = possible_sizes(rules, slurm, shown, self._ledger.jobs)
         cells = cells_of(shown, intents, self._ledger) if self._config.virtual_clusters else None
         snapshot = Snapshot(
             slurm.time,
-            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles, allowed),
+            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles, allowed, sizes),
             self._nodes(nodes, taken),
             allocations(shown, intents, row_of, cells),
             allowed.of_rows([job.id for job in shown]),
@@ -187,9 +191,13 @@ class Observer:
 
     def _jobs(
         self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent], gpus: Mapping[str, int],
-        profiles: Mapping[str, Summary], allowed: Eligibility,
+        profiles: Mapping[str, Summary], allowed: Eligibility, sizes: Mapping[str, Range],
     ) -> Jobs:  # fmt: skip
         rows = [self._ledger.jobs[job.id] for job in shown]
+        ranges = [
+            sizes.get(job.id) or (row.min_gpus or job.gpus, row.max_gpus or job.gpus)
+            for job, row in zip(shown, rows, strict=True)
+        ]
         states = [decision_state(job, intents.get(job.id)) for job in shown]
         runs = [self._ledger.runs_of(row) for row in rows]
         tick = float(int(now))  # as Slurm counts when the run ends: a preemption must not reduce attained service
@@ -247,8 +255,8 @@ class Observer:
             ),
             virtual_cluster=tuple(row.virtual_cluster for row in rows),
             priority_class=np.array([row.priority_class for row in rows], dtype=np.int64),
-            min_gpus=np.array([row.min_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
-            max_gpus=np.array([row.max_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
+            min_gpus=np.array([least for least, _ in ranges], dtype=np.int64),
+            max_gpus=np.array([most for _, most in ranges], dtype=np.int64),
             gpu_step=np.array([own_size.step(row, job) for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
             progress=np.array([np.nan if row.progress is None else row.progress for row in rows], dtype=float),
             claimed_remaining=np.array([one.remaining if one else np.nan for one in claims]) if any(claims) else None,

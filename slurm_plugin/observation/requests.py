@@ -18,7 +18,7 @@ class _KnownRequest(NamedTuple):
     """What a job asks for, and what that was made from."""
 
     job: SlurmJob
-    terms: tuple[int, int, str, str, bool, str, frozenset[str]]
+    terms: tuple[int, int, str, str, bool, str, str, frozenset[str]]
     request: Request
 
 
@@ -37,7 +37,16 @@ class RequestCache:
         """
         last, self._known = self._known, {}
         for job, row, nodes in zip(shown, rows, closed, strict=True):
-            terms = (row.min_nodes, row.max_nodes, row.required, row.excluded, row.pinned, row.elastic, nodes)
+            terms = (
+                row.min_nodes,
+                row.max_nodes,
+                row.required,
+                row.excluded,
+                row.pinned,
+                row.elastic,
+                row.rigid,
+                nodes,
+            )
             known = last.get(job.id)
             if known is None or known.job is not job or known.terms != terms:
                 known = _KnownRequest(job, terms, _request(job, row, nodes))

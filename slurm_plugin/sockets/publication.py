@@ -33,7 +33,7 @@ from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, CellSource, g
 from tiresias.slurm_plugin.sockets.shown_nodes import published_nodes
 from tiresias.slurm_plugin.sockets.shown_queues import published_queues
 from tiresias.slurm_plugin.sockets.shown_reasons import ShownReasons
-from tiresias.slurm_plugin.state import own_size
+from tiresias.slurm_plugin.state import job_reasons, own_size
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
 SHOWN_DECISIONS = 50
@@ -244,6 +244,7 @@ def _job(
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
         "elastic": known.elastic if known and own_size.sizes(known) else "",
+        "rigid": job_reasons.text(known.rigid) if known else "",
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
         "checkpoint_time": report.saved_at, "placement": style_name(style),
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),

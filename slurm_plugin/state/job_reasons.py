@@ -1,4 +1,4 @@
-"""Why a job is not preempted or not pinned: the codes that the journal stores, "code: parameters", and the words for them.
+"""Why a job is not preempted, pinned or resized: the codes that the journal stores, "code: parameters", and the words for them.
 
 The codes are what the database holds: they do not change.
 """
@@ -26,6 +26,13 @@ class Unpinnable(StoredWord):
     EARLIER_VERSION = "earlier_version"  # parameter: the words of a version that stored no code
 
 
+class Rigid(StoredWord):
+    """Why an elastic job keeps the size that it requests."""
+
+    OTHER_RANKS = "other_ranks"  # parameters: the ranks that registered, the GPUs of the run, the ranks of its size
+    SIZE_REFUSED = "size_refused"  # parameters: the GPUs of the size, and Slurm's message
+
+
 _TEXTS = {
     Unmovable.NOT_SAVED: "did not save within {} s of the signal",
     Unmovable.PREEMPTION_REFUSED: "Slurm refused its preemption: {}",
@@ -34,6 +41,8 @@ _TEXTS = {
     Unpinnable.IMPOSSIBLE_STARTS: "Slurm refused {} starts: {}",
     Unpinnable.FEWER_GPUS_THAN_NODES: "it requests fewer GPUs ({}) than nodes ({})",
     Unmovable.EARLIER_VERSION: "{}",
+    Rigid.OTHER_RANKS: "its program ignores the number of GPUs: {} ranks registered with {} GPUs in place of {}",
+    Rigid.SIZE_REFUSED: "Slurm does not accept it with {} GPUs: {}",
 }
 _TEXT_OF = {str(code): text for code, text in _TEXTS.items()}
 
@@ -56,7 +65,7 @@ SENTENCES_TO_CODES = (
 )
 
 
-def stored(code: Unmovable | Unpinnable, *parameters: object) -> str:
+def stored(code: Unmovable | Unpinnable | Rigid, *parameters: object) -> str:
     """Return what the journal stores. Only the last parameter may contain spaces."""
     return f"{code}: {' '.join(map(str, parameters))}"
 

@@ -37,6 +37,7 @@ class JobRow:
             "": not known.
         elastic: the sizes that it can use (protocol/elastic_sizes.py); "fixed": it has a fixed size, whatever its owner stated; "":
             not known.
+        rigid: why it keeps the size that it requests although it is elastic (job_reasons.Rigid); "": it does not.
     """
 
     key: str
@@ -73,6 +74,7 @@ class JobRow:
     earliest_left: float | None = None
     opportunistic: str = ""
     elastic: str = ""
+    rigid: str = ""
 
 
 @dataclass(slots=True)

@@ -126,7 +126,8 @@ class Ledger:
         if self.observe(job) and job.id in self.jobs:
             row = self.jobs[job.id]
             self._find_forgotten_start(row, job)
-            if self.requests.note(row, restored := own_tasks.restored(row, job)):
+            restored = own_tasks.restored(row, job)
+            if self.requests.note(row, job if own_tasks.is_elastic(row) else restored):
                 self.resurfaced.append(restored)
             self.requests.note_gpus(row, job)
             if not row.opportunistic:  # else it is known, or its supervisor has reported it

@@ -21,9 +21,14 @@ NodeGpus = Sequence[tuple[str, int]]
 CHANGED = ("gpus", "tasks", "cpus")  # fields of SlurmJob that another size changes
 
 
-def sizes(row: JobRow) -> ElasticSizes | None:
-    """Return the sizes of an elastic job; None for a job of a fixed size."""
+def stated(row: JobRow) -> ElasticSizes | None:
+    """Return the sizes that the owner of an elastic job states; None for any other job."""
     return elastic_sizes.read(row.elastic)
+
+
+def sizes(row: JobRow) -> ElasticSizes | None:
+    """Return the sizes of an elastic job; None for a job of a fixed size, also one that keeps its size (JobRow.rigid)."""
+    return None if row.rigid else stated(row)
 
 
 def can_change(job: SlurmJob) -> bool:
@@ -45,6 +50,16 @@ def per_node(job: SlurmJob) -> int:
 def unit(job: SlurmJob) -> int:
     """Return the GPUs by multiples of which the size can change: those of a node, or of a task."""
     return per_node(job) or job.gpus // math.gcd(job.gpus, max(job.tasks, 1)) or 1
+
+
+def ranks(job: SlurmJob) -> frozenset[int]:
+    """Return the numbers of ranks that a program of this size may have: one for each task, GPU, or node if these change.
+
+    Args:
+        job: As it runs.
+    """
+    found = {max(job.tasks, 1), job.gpus}
+    return frozenset(found | {len(job.shares)} if per_node(job) else found)
 
 
 def step(row: JobRow, job: SlurmJob) -> int:
@@ -74,7 +89,16 @@ def kept_at(job: SlurmJob, kept: Mapping[str, Any]) -> dict[str, Any]:
     return others | {"tasks": job.tasks, "cpus": job.cpus}
 
 
+def request_of(job: SlurmJob, gpus: int) -> SlurmJob:
+    """Return the job with the request of a size, without nodes. job: as it waits or runs."""
+    nodes = gpus // per_node(job) if per_node(job) else 1
+    return replace(_with_gpus(job, gpus), min_nodes=nodes, shares=())
+
+
 def resized(job: SlurmJob, nodes: NodeGpus) -> SlurmJob:
     """Return the job with the request of the size that a start gives it. `job`: as its owner requested it."""
-    gpus = sum(gpus for _, gpus in nodes)
+    return _with_gpus(job, sum(gpus for _, gpus in nodes))
+
+
+def _with_gpus(job: SlurmJob, gpus: int) -> SlurmJob:
     return replace(job, gpus=gpus, tasks=job.tasks * gpus // job.gpus, cpus=job.cpus * gpus // job.gpus)

@@ -62,9 +62,28 @@ def restored(row: JobRow, job: SlurmJob) -> SlurmJob:
     return replace(job, tasks=kept["tasks"], cpus=kept["cpus"], gpus=kept["gpus"], min_nodes=row.min_nodes)
 
 
+def changed_size(row: JobRow, job: SlurmJob) -> SlurmJob | None:
+    """Return a waiting elastic job with the size that its owner gives it now; None where that is the stored one.
+
+    job: as the record shows it, in its own size. The tasks count where they change with the size. Nodes count until the first run:
+    22.05 then shows those of the last one.
+    """
+    kept = read(row)
+    if not own_size.per_node(job):
+        new, old = job.tasks, kept["tasks"]
+    elif job.restarts or not row.min_nodes:
+        return None
+    else:
+        new, old = job.min_nodes, row.min_nodes
+    if new == old or kept["gpus"] * new % old:
+        return None
+    scaled = {name: kept[name] * new // old for name in own_size.CHANGED}
+    return replace(job, **scaled)
+
+
 def is_elastic(row: JobRow) -> bool:
-    """Whether the stored request is that of an elastic job, which holds whatever the record shows."""
-    return bool(row.asked) and own_size.sizes(row) is not None
+    """Whether the stored request is that of an elastic job, which holds whatever the record shows, also once its size is fixed."""
+    return bool(row.asked) and own_size.stated(row) is not None
 
 
 def is_noted(row: JobRow, job: SlurmJob) -> bool:

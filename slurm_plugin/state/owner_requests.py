@@ -22,8 +22,10 @@ class OwnerRequests:
         Returns:
             Whether the record shows the newest pin, although that was removed; the request is then left as it is.
         """
-        if job.state != "PENDING" or job.completing or row.pinned or own_tasks.is_elastic(row):
+        if job.state != "PENDING" or job.completing or row.pinned:
             return False
+        if own_tasks.is_elastic(row):
+            return self._note_own_size(row, job)
         if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
             row.asked = own_tasks.write(job)
             self._journal.save_job(row)
@@ -34,9 +36,21 @@ class OwnerRequests:
         self.adopt(row, job)
         return False
 
+    def _note_own_size(self, row: JobRow, job: SlurmJob) -> bool:
+        """Store the size that the owner of a waiting elastic job has given to it since; return as `note`."""
+        if self._shows_newest_pin(row, job):
+            return True
+        if changed := own_tasks.changed_size(row, job):
+            row.asked, row.rigid, row.unpinnable = own_tasks.write(changed), "", ""
+            if not job.restarts:  # 22.05 then shows the nodes of the last run
+                read(row, changed)
+            self._set_range(row, changed.gpus)
+            self._journal.save_job(row)
+        return False
+
     def note_gpus(self, row: JobRow, job: SlurmJob) -> None:
         """Store the GPUs of the request. A running job's record shows what it holds, which may be more (--exclusive)."""
-        if own_size.sizes(row):
+        if own_size.stated(row):
             return
         is_request = job.state == "PENDING" and not job.completing and not row.pinned
         if (is_request or not row.min_gpus) and (row.min_gpus, row.max_gpus) != (job.gpus, job.gpus):
@@ -52,19 +66,26 @@ class OwnerRequests:
 
     def note_elastic(self, row: JobRow, stated: str, job: SlurmJob) -> None:
         """Store the sizes that the owner states; "", not known, and what follows "fixed" leave what is stored."""
-        if not stated or row.elastic in (stated, FIXED):
+        if not stated or row.rigid or row.elastic in (stated, FIXED):
             return
         row.elastic = stated if own_size.can_change(job) else FIXED
-        if sizes := own_size.sizes(row):
-            row.min_gpus, row.max_gpus = min(sizes.least, job.gpus), max(sizes.most, job.gpus)
+        if own_size.stated(row):
+            self._set_range(row, job.gpus)
             is_request = job.state == "PENDING" and not job.completing and not row.pinned
             row.asked = own_tasks.write(job) if is_request else row.asked
         self._journal.save_job(row)
 
-    def fix_size(self, row: JobRow) -> None:
-        """Let a job keep the size that its owner requested, as Slurm does not accept another one."""
-        kept = own_tasks.read(row)
-        row.elastic, row.min_gpus, row.max_gpus = FIXED, kept["gpus"], kept["gpus"]
+    @staticmethod
+    def _set_range(row: JobRow, gpus: int) -> None:
+        """Set the fewest and the most GPUs of an elastic job. gpus: of its request."""
+        if sizes := own_size.stated(row):
+            row.min_gpus, row.max_gpus = min(sizes.least, gpus), max(sizes.most, gpus)
+
+    def fix_size(self, row: JobRow, why: str) -> None:
+        """Let an elastic job keep the size that its owner requested. why: a stored reason of `Rigid`."""
+        row.rigid = why
+        if kept := own_tasks.read(row):  # else the controller did not start it
+            row.min_gpus = row.max_gpus = kept["gpus"]
         self._journal.save_job(row)
 
     def adopt(self, row: JobRow, job: SlurmJob) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 14
+SCHEMA = 15
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -57,7 +57,7 @@ TABLES = (
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
   virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
   total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real, opportunistic text,
-  elastic text
+  elastic text, rigid text
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -123,6 +123,7 @@ UPGRADES = {  # what leads from a schema to the next one
     11: ("alter table job add column opportunistic text default ''", "alter table run add column lost real"),
     12: ("alter table intent add column parts text default '[]'",),
     13: ("alter table job add column elastic text default ''",),
+    14: ("alter table job add column rigid text default ''",),
 }
 
 

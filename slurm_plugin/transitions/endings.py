@@ -40,7 +40,7 @@ class Ending(Enum):
     NOT_STARTED = IntentOutcome.NOT_STARTED, "Slurm reports {reason}; tried again in {seconds:.0f} s"
     NOT_RESIZED = (
         IntentOutcome.NOT_STARTED,
-        "Slurm changed {changed} with its size; it keeps the size that its owner requested",
+        "{why}; it keeps the size that its owner requested",
     )
     LEFT_TO_SLURM = IntentOutcome.LEFT_TO_SLURM, "{why}"
     UNMANAGED = IntentOutcome.LEFT, "for partitions or nodes that are not managed"

@@ -49,7 +49,16 @@ class Preempting:
         ):  # else its owner or an administrator holds it for after this run
             self._holds.note_hold(row)
             self._context.backend.hold(intent.id)
-        return IntentStep.TURN if intent.beneficiary else IntentStep.SIGNAL
+        if intent.beneficiary:
+            return IntentStep.TURN
+        return IntentStep.REQUEUE if self._has_nothing_to_save(intent, row, job) else IntentStep.SIGNAL
+
+    def _has_nothing_to_save(self, intent: Intent, row: JobRow, job: SlurmJob | None) -> bool:
+        """Return whether the run of a job that cannot use its size has made no step: its program may not even have started."""
+        if intent.kind != IntentKind.RESIZE or not row.rigid or job is None:
+            return False
+        report = self._context.report(job)
+        return not (report.restart == intent.restart and report.ready)
 
     def _signal(self, intent: Intent, now: float) -> Result:
         self._context.backend.signal(intent.id, self._context.config.signal)

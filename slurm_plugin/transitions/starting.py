@@ -12,7 +12,7 @@ from tiresias.slurm_plugin.backends.interface import TOP_PRIORITY, JobRefused, R
 from tiresias.slurm_plugin.comments.waiting_text import is_own_comment
 from tiresias.slurm_plugin.state import job_reasons, own_size, own_tasks, part_pins, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
-from tiresias.slurm_plugin.state.job_reasons import Unpinnable
+from tiresias.slurm_plugin.state.job_reasons import Rigid, Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
 from tiresias.slurm_plugin.transitions.endings import Ending
@@ -24,6 +24,10 @@ from tiresias.slurm_plugin.transitions.transition_table import RELEASING_GPUS, O
 
 # reasons for which another node may do. Priority: as where Slurm keeps that node for a job of others
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "Priority", "NodeDown", IMPOSSIBLE)
+TEMPORARY = ("node", "busy", "completing")  # words of refusals that do not concern the size of a job
+OF_ONE_JOB = (
+    "PerJob"  # in Slurm's reasons for limits that a smaller job keeps: QOSMaxGRESPerJob, AssocMaxCpuPerJobLimit
+)
 IMPOSSIBLE_STARTS = 3  # refused in a row as impossible: then the job is left to Slurm, which may find nodes for it
 
 
@@ -61,14 +65,31 @@ class Starting:
         ways = pins.ways(own, len(intent.nodes), job.tasks)
         is_resized = own_size.is_other(row, own, intent.nodes)
         if is_resized:
-            own = own_size.resized(own, intent.nodes)
-            ways, kept = (pins.SIZE,), own_size.kept_at(own, kept)
-        if not (changed := self._changed_by_all(ways, intent, row, job, own, kept, now)):
-            return None
-        if is_resized:
-            self._context.ledger.requests.fix_size(row)
-            return Ending.NOT_RESIZED.end(changed=changed)
-        return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed))
+            return self._resized(intent, row, job, own_size.resized(own, intent.nodes), kept, now)
+        if changed := self._changed_by_all(ways, intent, row, job, own, kept, now):
+            return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed))
+        return None
+
+    def _resized(
+        self, intent: Intent, row: JobRow, job: SlurmJob, own: SlurmJob, kept: dict[str, Any], now: float
+    ) -> Result | None:
+        """Pin the job with another size; where Slurm does not accept that, it keeps its own. own: with the request of the size."""
+        try:
+            changed = self._changed_by_all((pins.SIZE,), intent, row, job, own, own_size.kept_at(own, kept), now)
+        except JobRefused as error:
+            if any(word in str(error).lower() for word in TEMPORARY):
+                raise
+            why = str(error).removeprefix(f"job {row.id}: ").removesuffix(f" for job {row.id}")
+            self._keep_size(row, own.gpus, why)
+            self._holds.unpin(row.id)  # Slurm may have made a part of the change
+        else:
+            if not changed:
+                return None
+            self._keep_size(row, own.gpus, f"it changed {changed}")
+        return Ending.NOT_RESIZED.end(why=job_reasons.text(row.rigid))
+
+    def _keep_size(self, row: JobRow, gpus: int, why: str) -> None:
+        self._context.ledger.requests.fix_size(row, job_reasons.stored(Rigid.SIZE_REFUSED, gpus, why))
 
     def _changed_by_all(
         self, ways: Sequence[str], intent: Intent, row: JobRow, job: SlurmJob, own: SlurmJob, kept: dict[str, Any], now: float
@@ -173,6 +194,8 @@ class Starting:
         refused = self._context.record(intent.id) or job
         reason = refused.reason
         self._context.refusals.note(refused, reason, now)
+        if pins.way(row) == pins.SIZE and OF_ONE_JOB in reason:
+            self._keep_size(row, sum(gpus for _, gpus in intent.nodes), reason)
         if reason.startswith(IMPOSSIBLE) and row.failures >= IMPOSSIBLE_STARTS:
             return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.IMPOSSIBLE_STARTS, row.failures, reason))
         if reason.startswith(NODES_AT_FAULT):

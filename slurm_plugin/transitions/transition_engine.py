@@ -160,6 +160,8 @@ def _cause(intent: Intent, row: JobRow) -> str:
         return f"on {', '.join(f'{node}:{gpus}' for node, gpus in intent.nodes)}"
     if intent.kind == IntentKind.RESTART:
         return f"for job {intent.beneficiary}: its run is ended and starts again, {_why_ended(row)}"
+    if intent.kind == IntentKind.RESIZE and row.rigid:
+        return f"back to the size that it requests: {job_reasons.text(row.rigid)}"
     if intent.kind == IntentKind.RESIZE:
         return "so that it starts again with another number of GPUs"
     if intent.beneficiary:

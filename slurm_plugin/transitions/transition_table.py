@@ -3,7 +3,7 @@
     preempt:  hold -> turn -> signal -> wait -> parked -> requeue -> drain
     restart:  hold -> turn -> parked -> requeue -> drain, a preemption without a checkpoint
     renew:    hold -> signal -> wait -> requeue -> drain
-    resize:   as renew; the job then waits, and a start gives it its new size
+    resize:   as renew; the job then waits, and a start gives it its new size. Without signal and wait if the run made no step
     start:    start -> confirm, within a hand-over start -> prioritize -> confirm
     release:  pinned -> held
 
@@ -106,7 +106,7 @@ _GO_BACK = (Step.DRAIN, Step.SIGNAL, Step.UNHOLD)
 def _save_and_requeue(kind: IntentKind) -> tuple[Transition, ...]:
     """A preemption of one job for no other one."""
     return (
-        Transition(kind, Step.HOLD, Do.HOLD, Step.SIGNAL, (), 11, Phase.SIGNALLED, ("hold",)),
+        Transition(kind, Step.HOLD, Do.HOLD, Step.SIGNAL, (Step.REQUEUE,), 11, Phase.SIGNALLED, ("hold",)),
         Transition(kind, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
         Transition(kind, Step.WAIT, Do.AWAIT_SAVE, Step.REQUEUE, _GO_BACK, 8, Phase.SAVING, (), _SAVE),
         Transition(kind, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),

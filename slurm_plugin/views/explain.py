@@ -74,6 +74,8 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     if gpus := job.get("gpus", 0):
         sizes = f"; elastic: {job['elastic']}" if job.get("elastic") else ""
         yield "GPUs", (f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)) + sizes
+    if rigid := job.get("rigid"):
+        yield "elastic", f"no more: {printable(rigid, 300)}"
     if cluster := job.get("virtual_cluster"):
         how = {True: "; guaranteed, in its cells", False: "; opportunistic"}.get(job.get("guaranteed"), "")  # type: ignore[arg-type]
         yield "cells", f"virtual cluster {cluster}{how if job.get('nodes') else ''}"

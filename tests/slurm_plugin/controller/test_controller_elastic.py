@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.centre import TRAIN, Centre
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
@@ -65,3 +66,54 @@ def test_nodes_change_where_gpus_are_stated_for_each_node(elastic: Centre) -> No
         "8",
         "16",
     )
+
+
+def test_a_program_that_ignores_its_size_goes_back_to_its_own(elastic: Centre) -> None:
+    elastic.restart(backend="pyslurm", policy=POLICY, preemption={"rank_timeout": 2.0}, placement={"trial": "anywhere"})
+    program = f"exec srun -n 2 --gpus-per-task=1 python3 {TRAIN} 60 ranks"
+    job = elastic.submit("--elastic=1-8", "--ntasks=2", "--gpus-per-task=1", gpus=0, by="tsbatch", command=program)
+    elastic.wait_until(lambda: sizes(elastic, job)[-2:] == [8, 2], "it does not go back to 2 GPUs", job)
+    elastic.wait_until_preemptable(job)
+    assert elastic.show(job)["NumTasks"] == "2"
+    words = "its program ignores the number of GPUs: 2 ranks registered with 8 GPUs in place of 8"
+    assert elastic.query_journal(f"select rigid from job where id = '{job}'") == [("other_ranks: 2 8 8",)]
+    assert elastic.explain(job)["job"]["rigid"] == words
+    assert [line.strip() for line in elastic.command("explain", job).stdout.splitlines() if words in line]
+    assert elastic.reasons(job, "resize")[0] == f"back to the size that it requests: {words}"
+    begun = [int(step) for step in re.findall(r"from step (\d+)", elastic.output(job))]
+    assert begun[0] == 0 < begun[-1], "it goes on from its checkpoint"
+
+
+@pytest.fixture
+def limited(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
+    """A cluster with slurmdbd and a QOS of at most four GPUs a job, whose jobs Slurm does not refuse for that."""
+    centre = centre_of("forky", accounting=True)
+    centre.cluster.run(["sacctmgr", "-i", "add", "qos", "fourgpus", "set", "MaxTRESPerJob=gres/gpu=4"], check=False)
+    centre.cluster.run(["sacctmgr", "-i", "modify", "user", "alice,bob", "set", "qos+=fourgpus"])
+    centre.restart(backend="commands", policy=POLICY, placement={"trial": "anywhere"})
+    yield centre
+    centre.stop("KILL")
+    centre.clean()
+
+
+def test_no_size_is_above_a_limit_of_slurm(limited: Centre) -> None:
+    free = ("--elastic=1-16", "--ntasks=2", "--gpus-per-task=1")
+    job = limited.train(*free, "--qos=fourgpus", gpus=0, seconds=300)
+    wait_for_size(limited, job, 4)
+    limited.wait_until_preemptable(job)
+    limited.wait_for_cycles(6)
+    assert sizes(limited, job) == [4], "it does not grow further although twelve GPUs are free"
+
+
+def test_a_waiting_job_is_given_another_size_by_its_owner(elastic: Centre) -> None:
+    other = elastic.submit(gpus=16, user="bob")
+    elastic.wait_for_state(other, "RUNNING")
+    job = elastic.submit(
+        "--elastic=4-8:4", "--ntasks=4", "--gpus-per-task=1", gpus=0, by="tsbatch", command="sleep 300"
+    )
+    elastic.wait_until(lambda: elastic.published(job).get("elastic"), "it is not elastic", job)
+    elastic.scontrol("update", f"JobId={job}", "NumTasks=6", user="alice")
+    elastic.wait_until(lambda: elastic.published(job).get("gpus") == 6, "the request is not read again", job)
+    elastic.cancel(other, user="bob")
+    wait_for_size(elastic, job, 6)
+    assert elastic.show(job)["NumTasks"] == "6"

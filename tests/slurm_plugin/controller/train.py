@@ -1,8 +1,9 @@
 """A training program for tests: twenty steps per second, full checkpoints, and optionally one kind of wrong behaviour.
 
-    train.py SECONDS [good|reports|ignores|hangs|slow]
+    train.py SECONDS [good|ranks|reports|ignores|hangs|slow]
 
-good: saves and ends on request.  reports: so, and reports its progress.  ignores: continues to train without saving.
+good: saves and ends on request, one process for the whole job.  ranks: so, as one of several ranks.
+reports: as good, and reports its progress.  ignores: continues to train without saving.
 hangs: saves at its fifth step, and hangs in the requested save.  slow: the requested save takes four seconds.
 """
 
@@ -18,6 +19,8 @@ STEPS_PER_SECOND = 20
 
 def main(seconds: float, habit: str = "good") -> None:
     checkpointer = Checkpointer.from_env()
+    if habit != "ranks":
+        checkpointer.register_alone()
     found = checkpointer.restore()
     step = first = found.step if found else 0
     print(f"from step {step}", flush=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, ActorHarness
 from tiresias.scheduler.model import Plan, Resize, Start
-from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
-from tiresias.slurm_plugin.state import own_size, pins
+from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmUnavailable
+from tiresias.slurm_plugin.state import job_reasons, own_size, own_tasks, pins
+from tiresias.slurm_plugin.state.job_reasons import Rigid
 
 HALF = Start("1", (("gpu02", 2),))
 
@@ -66,10 +69,78 @@ def test_where_slurm_does_not_change_the_size_the_job_keeps_it(job: ActorHarness
     start(job)
     job.actor.advance(1100)
     assert job.intents() == []
-    assert "Slurm changed tasks 2 to 3 with its size; it keeps the size that its owner requested" in job.news()[-1]
-    assert (job.row.elastic, job.row.min_gpus, job.row.max_gpus) == ("fixed", 4, 4)
+    words = "Slurm does not accept it with 2 GPUs: it changed tasks 2 to 3; it keeps the size that its owner requested"
+    assert words in job.news()[-1]
+    assert (job.row.elastic, job.row.min_gpus, job.row.max_gpus) == ("1-8", 4, 4)
+    assert job_reasons.text(job.row.rigid) == "Slurm does not accept it with 2 GPUs: it changed tasks 2 to 3"
     assert own_size.step(job.row, job.job) == 0
     assert job.job.priority == 0, "it waits for a start at its own size"
+
+
+def test_a_refused_size_is_given_back_and_not_tried_again(job: ActorHarness) -> None:
+    start(job)
+    job.slurm.fail("pin", JobRefused("job 1: Job violates accounting/QOS policy"), "after")
+    job.actor.advance(1100)
+    assert job.intents() == []
+    assert size(job) == (4, 4, 8)
+    words = "Slurm does not accept it with 2 GPUs: Job violates accounting/QOS policy"
+    assert job_reasons.text(job.row.rigid) == words
+    assert own_size.sizes(job.row) is None
+    [seen] = job.refresh()
+    assert (seen.gpus, job.row.min_gpus, job.row.max_gpus) == (4, 4, 4)
+
+
+def test_a_refusal_that_concerns_nodes_leaves_the_job_elastic(job: ActorHarness) -> None:
+    start(job)
+    job.slurm.fail("pin", JobRefused("job 1: Requested node configuration is not available"))
+    job.actor.advance(1100)
+    assert job.intents() == []
+    assert job.row.rigid == ""
+    job.actor.unpin(job.refresh(), 1140.0)
+    assert size(job) == (4, 4, 8)
+
+
+def test_a_size_above_a_limit_of_slurm_is_given_back(job: ActorHarness) -> None:
+    start(job)
+    job.actor.advance(1100)
+    job.slurm.change(reason="QOSMaxGRESPerJob")
+    job.poll(1131)
+    job.actor.unpin(job.refresh(), 1140.0)
+    assert size(job) == (4, 4, 8)
+    assert job_reasons.text(job.row.rigid) == "Slurm does not accept it with 2 GPUs: QOSMaxGRESPerJob"
+
+
+def test_a_job_that_ignores_its_size_goes_back_to_its_own(running_job: ActorHarness) -> None:
+    running_job.slurm.change(gpus=4, tasks=4, cpus=8, elastic="1-8")
+    running_job.refresh()
+    running_job.ledger.requests.note_elastic(running_job.row, "1-8", running_job.job)
+    running_job.row.asked = own_tasks.write(replace(running_job.job, gpus=2, tasks=2, cpus=4))
+    running_job.ledger.requests.fix_size(running_job.row, job_reasons.stored(Rigid.OTHER_RANKS, 2, 4, 4))
+    running_job.actor.restore_sizes(running_job.refresh(), 1100.0)
+    running_job.poll(1100)
+    assert running_job.job.state == "PENDING"
+    assert "signal" not in running_job.slurm.calls, "it made no step"
+    assert "resize: back to the size that it requests: its program ignores" in running_job.news()[0]
+
+
+def test_its_owner_gives_a_waiting_job_another_size(job: ActorHarness) -> None:
+    job.slurm.change(tasks=6, gpus=6, cpus=12)
+    [seen] = job.refresh()
+    assert (seen.gpus, seen.tasks, seen.cpus) == (6, 6, 12)
+    start(job, Start("1", (("gpu02", 3),)))
+    job.actor.advance(1100)
+    assert unpinned(job) == (6, 6, 12)
+
+
+def test_a_record_with_a_forgotten_pin_is_not_read_as_a_request(job: ActorHarness) -> None:
+    start(job)
+    job.actor.advance(1100)
+    shown = job.job
+    assert unpinned(job) == (4, 4, 8)
+    job.slurm.change(tasks=shown.tasks, gpus=shown.gpus, cpus=shown.cpus, required_nodes=shown.required_nodes)
+    [seen] = job.refresh()
+    assert (seen.gpus, seen.tasks) == (4, 4)
+    assert [one.id for one in job.ledger.resurfaced] == ["1"]
 
 
 def test_the_requested_size_is_pinned_as_that_of_any_job(job: ActorHarness) -> None:
