@@ -34,7 +34,7 @@ from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.size.elastic_jobs import at_least_size, resizes
-from tiresias.scheduler.size.sizing import sized
+from tiresias.scheduler.size.sizing import sized, with_servers
 
 
 def decide(
@@ -69,7 +69,7 @@ def decide(
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
     if is_sized:
         plan = replace(plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config)))
-    return with_parts(plan, snapshot)
+    return with_parts(with_servers(plan, snapshot.jobs, config.sizing), snapshot)
 
 
 def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking, left_out: Bools) -> Plan:

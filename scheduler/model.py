@@ -274,6 +274,7 @@ class Plan:
         reserved: Where waiting jobs start once other jobs have released their GPUs; kept free for them until then.
         why: Reasons of jobs for which the effect alone does not state it, by row.
         standing: Why each job has its rank.
+        servers: Of the GPUs of each job those of its parameter servers, shape (jobs,); None: no job has any.
     """
 
     effect: Ints
@@ -284,6 +285,7 @@ class Plan:
     reserved: tuple[Start, ...] = ()
     why: dict[int, Reason] = field(default_factory=dict)
     standing: RankWords | None = None
+    servers: Ints | None = None
 
     @property
     def starts(self) -> tuple[Start, ...]:

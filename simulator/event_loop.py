@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
@@ -38,6 +39,7 @@ _RELEASING: Final = int(JobState.RELEASING)
 _SUBMITS: Final = EventKind.SUBMIT
 _STARTS: Final = EventKind.START
 _PREEMPTS: Final = EventKind.PREEMPT
+_RESIZES: Final = EventKind.RESIZE
 _RELEASES: Final = EventKind.RELEASE
 _FINISHES: Final = EventKind.FINISH
 _CHANGES: Final = EventKind.CHANGE
@@ -62,7 +64,8 @@ class EventLoop:
         self._gpus: list[int] = trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
         self._jobs: dict[int, SimulatedJob] = {}  # submitted and not ended, by row
-        self._nodes = NodeAllocator(rules, cluster, self._jobs, trace.model, trace.vc) if rules.by_node else None
+        by_node = rules.by_node or bool(trace.elastic)
+        self._nodes = NodeAllocator(rules, cluster, self._jobs, trace) if by_node else None
         self.allocator: PoolAllocator | NodeAllocator = self._nodes or PoolAllocator(
             rules, cluster.gpus, self._gpus, self._jobs
         )
@@ -80,6 +83,7 @@ class EventLoop:
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._next_submit, self._next_outage = self._submit[0], float(self._outages.moment)
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
+        self._restarts = False  # a job was stopped to start with another size, and has released its GPUs
 
     def _follow(self, policy: Policy) -> None:
         """Use this policy from now on. Of the optional parts that it leaves at their defaults none is called."""
@@ -99,7 +103,8 @@ class EventLoop:
     def outcome(self) -> Outcome:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
         columns = *self._results.columns(self._trace), self._recorder.timeline()
-        return Outcome(*columns, self._decisions, self._overhead, self._lost)
+        found = Outcome(*columns, self._decisions, self._overhead, self._lost)
+        return replace(found, resizes=self._results.resizes()) if self._trace.elastic else found
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""
@@ -180,6 +185,7 @@ class EventLoop:
         if kind == _RELEASE:
             self.events.append((_RELEASES, row))
             job.wait(self.now)
+            self._restarts = self._restarts or job.resizing
             self._requeue(job)
             return True
         self.events.append((_FINISHES, row))
@@ -214,6 +220,8 @@ class EventLoop:
     def _arrive(self, row: int) -> None:
         self.events.append((_SUBMITS, row))
         self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
+        if self._nodes:
+            job.servers = self._nodes.first_servers(row)
         if self._claims:
             self._claims.give(job)
         job.at(self.now)
@@ -257,19 +265,28 @@ class EventLoop:
                 self._requeue(job)
 
     def _decision_due(self, happened: bool) -> bool:
-        """Return whether to decide now. With an interval: at its multiples only, other events wait for the next one."""
+        """Return whether to decide now.
+
+        With an interval: at its multiples, other events wait for the next one; and where jobs start again with another size.
+        """
         interval = self._interval
         if not interval:
             turned, waiting = self.now >= self._wake, len(self._jobs) > self._running
             self._wake = self._policy.turn(self.now, self._config) if waiting and self._turns else math.inf
             return happened or turned
         self._wake = (math.floor(self.now / interval) + 1) * interval
-        return self.now % interval == 0
+        return self.now % interval == 0 or self._restarts
 
     def _decide(self) -> None:
         self._decisions += 1
+        self._restarts = False
         choice = self.allocator.choose(self.now)
         self._wake = min(self._wake, self.allocator.relaxes)
+        if self._interval and self.now % self._interval:
+            choice = Choice(choice.starts, ())
+        else:
+            for row in self.allocator.resized:
+                self._resize(self._jobs[row])
         self._apply(choice)
 
     def _apply(self, choice: Choice) -> None:
@@ -283,12 +300,28 @@ class EventLoop:
 
     def _preempt(self, job: SimulatedJob) -> None:
         self.events.append((_PREEMPTS, job.row))
+        pause = self._stop_cost(job)
+        job.preempt(self.now, pause)
+        self._release(job, pause, self._decides_after_release)
+
+    def _resize(self, job: SimulatedJob) -> None:
+        """Stop the job; once it has released its GPUs, a decision starts it with another size."""
+        self.events.append((_RESIZES, job.row))
+        pause = self._stop_cost(job)
+        job.resize(self.now, pause)
+        self._release(job, pause, True)
+
+    def _stop_cost(self, job: SimulatedJob) -> float:
+        """Return the seconds until a job has released its GPUs, and count them as overhead."""
         pause = self._cost(job).pause
         self._overhead += pause * job.gpus - self._unspent(job)
-        job.preempt(self.now, pause)
+        return pause
+
+    def _release(self, job: SimulatedJob, pause: float, decides: bool) -> None:
+        """Let a stopped job release its GPUs after a pause; `decides`: a decision follows also where there is no pause."""
         self._running -= 1
         self.allocator.preempt(job)
-        if pause or self._decides_after_release:
+        if pause or decides:
             self._ends.push(self.now + pause, _RELEASE, job.row, job.stamp)
         else:
             self._end(_RELEASE, job.row, job.stamp)

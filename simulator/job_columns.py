@@ -11,9 +11,10 @@ from tiresias.scheduler.elementwise import Values
 from tiresias.simulator import claimed_work, work
 from tiresias.simulator.simulated_job import SimulatedJob
 
-_WHOLE = ("row", "gpus", "state")
+_WHOLE = ("row", "gpus", "state", "servers")
 _REALS = (
     "submit", "duration", "first_start", "last_start", "idle_until", "preempted", "reset", "held", "uncounted", "done", "slow",
+    "extra",
     "claimed_total", "claimed_part", "owner_trust", "owner_stretch",
 )  # fmt: skip
 _FIELDS = np.dtype([(name, np.int64) for name in _WHOLE] + [(name, np.float64) for name in _REALS])
@@ -63,7 +64,7 @@ class JobColumns:
     @property
     def attained(self) -> Values:
         """GPU-seconds since the last promotion."""
-        return self.ran * self.gpus
+        return self.ran * self.gpus + self.extra
 
     @property
     def waited(self) -> Values:

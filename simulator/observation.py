@@ -15,6 +15,7 @@ class EventKind(Enum):
     SUBMIT = "submit"  # a job is submitted
     START = "start"  # a job starts, or starts again
     PREEMPT = "preempt"  # a running job is preempted; it holds its GPUs until RELEASE
+    RESIZE = "resize"  # a running elastic job is stopped to start with another size; it holds its GPUs until RELEASE
     RELEASE = "release"  # a preempted job has released its GPUs and waits again
     KILL = "kill"  # a job lost its node and waits again
     FINISH = "finish"  # a job has done all its work

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
 
@@ -37,6 +39,7 @@ class Outcome:
         decisions: Number of scheduling decisions.
         overhead: GPU-seconds without progress, because of preemptions and restarts.
         lost: GPU-seconds of work that node failures undid.
+        resizes: Number of changes of the size of each ended job; empty: no job is elastic.
     """
 
     start: Floats
@@ -47,3 +50,4 @@ class Outcome:
     decisions: int
     overhead: float
     lost: float = 0.0
+    resizes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))

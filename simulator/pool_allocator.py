@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -28,10 +29,12 @@ class PoolAllocator:
 
     Attributes:
         relaxes: As of `NodeAllocator`; inf, because all GPUs are equal.
+        resized: As of `NodeAllocator`; none, because no job is elastic.
         free: Number of free GPUs.
     """
 
     relaxes = math.inf
+    resized: Sequence[int] = ()
 
     def __init__(self, rules: Rules, capacity: int, gpus: list[int], jobs: dict[int, SimulatedJob]) -> None:
         """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""

@@ -80,15 +80,21 @@ class JobRecorder:
 
     def __init__(self, jobs: int) -> None:
         self._start, self._finish, self._preemptions = [math.nan] * jobs, [math.nan] * jobs, [0] * jobs
+        self._resizes = [0] * jobs
 
     def add(self, job: SimulatedJob, now: float) -> None:
         """Record a job that ends at `now`."""
         self._start[job.row], self._finish[job.row], self._preemptions[job.row] = job.first_start, now, job.preemptions
+        self._resizes[job.row] = job.resizes
 
     def columns(self, trace: Trace) -> tuple[Floats, Floats, Floats, Ints]:
         """Return first start, end, completion time and preemptions as in `Outcome`."""
         finish = np.array(self._finish)
         return np.array(self._start), finish, finish - trace.submit, np.array(self._preemptions, np.int64)
+
+    def resizes(self) -> Ints:
+        """Return the changes of size of each job."""
+        return np.array(self._resizes, np.int64)
 
 
 class CompletionRecorder:
@@ -107,7 +113,7 @@ class CompletionRecorder:
     def add(self, job: SimulatedJob, now: float) -> None:
         """Record a job that completes at `now`."""
         self._rows.append(job.row)
-        self._service.append((job.held + now - job.last_start) * job.gpus)
+        self._service.append((job.held + now - job.last_start) * job.gpus + job.extra + job.extra_before)
 
     def completed(self) -> Completed:
         """Return the completed jobs as columns, those of the history first."""

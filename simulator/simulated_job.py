@@ -44,15 +44,20 @@ class SimulatedJob:
         owner_trust: Weight of its owner's claims.
         owner_stretch: Factor by which its owner's jobs take longer than claimed.
         preemptions: Number of preemptions.
+        resizes: Number of changes of its size.
+        resizing: It was stopped to start again with another size.
+        servers: Of its GPUs those of parameter servers.
+        extra: GPU-seconds since the last promotion beyond `ran` x `gpus`, as its size was another one before.
+        extra_before: The same, before the last promotion.
         stamp: Number of changes; an expected event with an older stamp is out of date.
     """
 
     preemption_cost: ClassVar[float | None] = None  # not measured: the policy's configuration has it
 
     __slots__ = (
-        "claimed_part", "claimed_total", "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start",
-        "movable_from", "now", "owner_stretch", "owner_trust", "preempted", "preemptions", "ran", "reset", "row", "slow", "stamp",
-        "state", "submit", "uncounted",
+        "claimed_part", "claimed_total", "done", "duration", "ends", "extra", "extra_before", "first_start", "gpus", "held",
+        "idle_until", "last_start", "movable_from", "now", "owner_stretch", "owner_trust", "preempted", "preemptions", "ran",
+        "reset", "resizes", "resizing", "row", "servers", "slow", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
@@ -65,12 +70,14 @@ class SimulatedJob:
         self.slow, self.now = 1.0, submit
         self.claimed_total = NEVER
         self.claimed_part = self.owner_trust = self.owner_stretch = 1.0
-        self.preemptions = self.stamp = 0
+        self.extra = self.extra_before = 0.0
+        self.preemptions = self.resizes = self.servers = self.stamp = 0
+        self.resizing = False
 
     @property
     def attained(self) -> float:
         """GPU-seconds since the last promotion."""
-        return self.ran * self.gpus
+        return self.ran * self.gpus + self.extra
 
     @property
     def waited(self) -> float:
@@ -106,11 +113,17 @@ class SimulatedJob:
         moments = (self.idle_until + (at - self.done) * self.slow for at in (claimed_work.FIRST_CLAIM_S, until))
         return min((moment for moment in moments if moment > self.now + claimed_work.ROUNDING_S), default=math.inf)
 
-    def resize(self, gpus: int) -> None:
-        """Set the number of GPUs, before the first start. The work is the same: on half the GPUs it takes twice as long."""
+    def request(self, gpus: int) -> None:
+        """Set the GPUs of a job of fixed size, before its first start. On half the GPUs its work takes twice as long."""
         self.duration *= self.gpus / gpus
         self.claimed_total *= self.gpus / gpus
         self.gpus = gpus
+
+    def change_size(self, gpus: int, servers: int) -> None:
+        """Set the size of an elastic job that waits. Its work and its attained service stay the same."""
+        self.extra += self.ran * (self.gpus - gpus)
+        self.extra_before += self.uncounted * (self.gpus - gpus)
+        self.gpus, self.servers = gpus, servers
 
     def start(
         self, now: float, overhead: float, config: PolicyConfig, minimum_run: float = 0.0, slow: float = 1.0
@@ -126,10 +139,11 @@ class SimulatedJob:
         """
         self.ends = now + overhead + (self.duration - self.done) * slow
         self.state, self.last_start, self.idle_until, self.slow = _RUNNING, now, now + overhead, slow
+        self.resizing = False
         self.movable_from = self._progressed(minimum_run, config)
         if config.cooldown and self.preempted == self.preempted:  # nan: never
             self.movable_from = max(self.movable_from, self.preempted + config.cooldown)
-        if config.max_preemptions and self.preemptions >= config.max_preemptions:
+        if config.max_preemptions and self.preemptions + self.resizes >= config.max_preemptions:
             self.movable_from = math.inf
         if self.first_start != self.first_start:  # nan: it never ran
             self.first_start = now
@@ -143,10 +157,19 @@ class SimulatedJob:
 
     def preempt(self, now: float, overhead: float) -> None:
         """Stop the work; the job holds its GPUs for another `overhead` seconds."""
+        self.preemptions += 1
+        self._stop(now, overhead)
+
+    def resize(self, now: float, overhead: float) -> None:
+        """Stop the work, as `preempt`, to start with another size."""
+        self.resizes += 1
+        self.resizing = True
+        self._stop(now, overhead)
+
+    def _stop(self, now: float, overhead: float) -> None:
         self.at(now)
         self.done = self.duration - self.remaining
         self.state, self.idle_until = _RELEASING, now + overhead
-        self.preemptions += 1
         self._happened(now)
 
     def fail(self, now: float, checkpoint_interval: float) -> float:
@@ -167,6 +190,7 @@ class SimulatedJob:
     def promote(self, now: float) -> None:
         """Reset service and waiting time."""
         self.reset, self.uncounted = now, self.held
+        self.extra, self.extra_before = 0.0, self.extra + self.extra_before
         self._happened(now)
 
     def _happened(self, now: float) -> None:

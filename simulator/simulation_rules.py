@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,6 +81,14 @@ class Rules:
             raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")
         if self.placement and not self.by_node:
             raise UsageError("a placement needs a simulation by node; set by_node (--by-node)")
+
+    def cost_of(self, models: Sequence[str]) -> Callable[[int], float]:
+        """Return the seconds that a preemption costs the job of a row.
+
+        Args:
+            models: The model of each row of the trace.
+        """
+        return lambda row: sum(self.costs.get(models[row], self.cost))
 
     def policy_of(self, clusters: Sequence[str]) -> Policy:
         """Return the policy of a simulation: that of the rules, or all of its tenants as one.

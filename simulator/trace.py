@@ -7,7 +7,8 @@ cannot be replayed are dropped; `Trace.dropped` has the reasons and counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Bools, Floats, Ints
 from tiresias.scheduler.rank.policy import ordered
+from tiresias.simulator.elastic.elastic_job import ElasticJob
 from tiresias.simulator.formats import FORMATS
 from tiresias.simulator.formats.own import REQUIRED
 from tiresias.simulator.formats.trace_columns import Dropped as Dropped
@@ -36,6 +38,7 @@ class TraceJob:
         vc: Its virtual cluster, or partition.
         model: The model that it trains, see models.py.
         status: How it ended, in the words of the trace.
+        elastic: Its sizes, if it is elastic.
     """
 
     job_id: str
@@ -46,6 +49,7 @@ class TraceJob:
     vc: str = ""
     model: str = ""
     status: str = ""
+    elastic: ElasticJob | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +65,7 @@ class Trace:
         claimed_total: As of `TraceColumns`.
         account: Slurm's account of each job; "" where the file does not contain it.
         qos: Its QOS, likewise.
+        elastic: The sizes of elastic jobs, None for others; empty: there are none.
     """
 
     job_id: tuple[str, ...]
@@ -76,6 +81,7 @@ class Trace:
     claimed_total: Floats = field(default_factory=lambda: np.zeros(0))
     account: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
+    elastic: tuple[ElasticJob | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -83,15 +89,19 @@ class Trace:
     def jobs(self) -> list[TraceJob]:
         """Return the rows as records."""
         numbers = (self.submit.tolist(), self.gpus.tolist(), self.duration.tolist())
-        return list(map(TraceJob, self.job_id, *numbers, self.user, self.vc, self.model, self.status))
+        elastic = self.elastic or (None,) * len(self)
+        return list(map(TraceJob, self.job_id, *numbers, self.user, self.vc, self.model, self.status, elastic))
 
     @classmethod
     def of(cls, jobs: Iterable[TraceJob]) -> Trace:
         """Return a trace of jobs in any order."""
-        rows = list(map(astuple, jobs))
-        job_id, submit, gpus, duration, user, vc, model, status = zip(*rows, strict=True) if rows else ((),) * 8
+        rows = list(map(_FIELDS, jobs))
+        job_id, submit, gpus, duration, user, vc, model, status, elastic = (
+            zip(*rows, strict=True) if rows else ((),) * 9
+        )
         numbers = (np.array(submit, np.float64), np.array(gpus, np.float64), np.array(duration, np.float64))
-        return cls.from_columns(TraceColumns(job_id, *numbers, user, vc, model, status))
+        sizes = elastic if any(elastic) else ()
+        return cls.from_columns(TraceColumns(job_id, *numbers, user, vc, model, status, elastic=sizes))
 
     @classmethod
     def from_columns(cls, columns: TraceColumns) -> Trace:
@@ -102,7 +112,10 @@ class Trace:
         user, vc, model, status, account, qos = (tuple(column) or nothing for column in words)
         numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
         more = (columns.dropped, columns.finish, columns.claimed_total)
-        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, *more, account=account, qos=qos)
+        elastic = tuple(columns.elastic)
+        return cls(
+            tuple(columns.job_id), *numbers, user, vc, model, status, *more, account=account, qos=qos, elastic=elastic
+        )
 
     def of_partitions(self, names: Sequence[str]) -> Trace:
         """Return the jobs of these partitions; all jobs if no partition is named.
@@ -135,8 +148,12 @@ class Trace:
         gpus, words = self.gpus.astype(np.float64), (self.user, self.vc, self.model, self.status)
         more = (self.dropped, self.finish, self.claimed_total)
         return TraceColumns(
-            self.job_id, self.submit, gpus, self.duration, *words, *more, account=self.account, qos=self.qos
-        )
+            self.job_id, self.submit, gpus, self.duration, *words, *more,
+            account=self.account, qos=self.qos, elastic=self.elastic,
+        )  # fmt: skip
+
+
+_FIELDS = attrgetter(*(field.name for field in fields(TraceJob)))
 
 
 def _order(columns: TraceColumns) -> Ints:

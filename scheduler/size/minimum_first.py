@@ -1,8 +1,8 @@
 """The sizing `minimum_first`: each job its fewest GPUs in the order of the policy, then the GPUs that are left to elastic jobs.
 
 A job of a fixed size gets the GPUs that it requests. Each step of the GPUs that are left goes to the elastic job with the
-fewest: where the speed rises ever less with each GPU, as it does for training, that is the largest gain (Optimus, EuroSys 2018,
-section 4.1, with equal speed functions).
+fewest, of equal ones to one that has it already: where the speed rises ever less with each GPU, as it does for training, that is
+the largest gain (Optimus, EuroSys 2018, section 4.1, with equal speed functions).
 """
 
 from __future__ import annotations
@@ -56,14 +56,21 @@ def granted_minima(snapshot: Snapshot, order: Ints, sizes: Ints, elastic: Bools)
 
 
 def _give_steps(jobs: Jobs, rows: Ints, sizes: Ints, left: int) -> None:
-    """Add steps to the sizes of elastic jobs while GPUs are left, each to the job with the fewest. rows: in the jobs' order."""
+    """Add steps to the sizes of elastic jobs while GPUs are left, each to the job with the fewest. rows: in the jobs' order.
+
+    Of jobs with equal sizes one that holds more GPUs now is first: else the order of the policy, which changes while jobs run,
+    would move GPUs between them.
+    """
     assert jobs.gpu_step is not None
     most, step = most_sizes(jobs).tolist(), jobs.gpu_step.tolist()
-    growing = [(int(sizes[row]), place, row) for place, row in enumerate(rows.tolist())]
+    held = np.where(jobs.state == JobState.RUNNING, jobs.gpus, 0).tolist()
+    size = sizes.tolist()
+    growing = [(size[row], held[row] <= size[row], place, row) for place, row in enumerate(rows.tolist())]
     heapq.heapify(growing)
     while growing:
-        size, place, row = heapq.heappop(growing)
-        if step[row] <= left and size + step[row] <= most[row]:
-            sizes[row] += step[row]
+        _, _, place, row = heapq.heappop(growing)
+        if step[row] <= left and size[row] + step[row] <= most[row]:
+            size[row] += step[row]
             left -= step[row]
-            heapq.heappush(growing, (int(sizes[row]), place, row))
+            heapq.heappush(growing, (size[row], held[row] <= size[row], place, row))
+    sizes[:] = size

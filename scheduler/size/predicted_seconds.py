@@ -35,6 +35,17 @@ def best_servers(table: Floats, gpus: int) -> int:
     return int(servers[known.argmin()]) if np.isfinite(known).any() else 0
 
 
+def best_splits(jobs: Jobs) -> Ints:
+    """Return the parameter servers of each job, shape (jobs,): the fastest split of its GPUs, half of them without a prediction."""
+    assert jobs.servers is not None
+    found = np.where(jobs.servers > 0, jobs.gpus // 2, 0)
+    for row in np.flatnonzero(jobs.servers > 0).tolist():
+        table = jobs.seconds_by_size[row] if jobs.seconds_by_size else None
+        if table is not None:
+            found[row] = best_servers(table, int(jobs.gpus[row])) or found[row]
+    return found
+
+
 def seconds_left(jobs: Jobs, gpus: Ints) -> Floats:
     """Return the seconds left of each job with some GPUs, shape (jobs,); nan where they are not known."""
     found = np.full(len(jobs), np.nan)

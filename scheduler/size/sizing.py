@@ -16,10 +16,11 @@ import numpy as np
 
 from tiresias.scheduler import stages
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Ints, JobState, Snapshot
+from tiresias.scheduler.model import Ints, Jobs, JobState, Plan, Snapshot
 from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.size.elastic_jobs import is_elastic, preemption_costs
+from tiresias.scheduler.size.predicted_seconds import best_splits
 
 
 class Sizing(Protocol):
@@ -34,6 +35,13 @@ class Sizing(Protocol):
                 `jobs.preemption_cost`, where there are elastic jobs, the configured cost where none was measured.
             order: Rows of the jobs, the most urgent first.
         """
+
+
+class ServerSplit(Protocol):
+    """A sizing that also chooses how many of the GPUs of a job its parameter servers get; the others take the fastest split."""
+
+    def servers(self, jobs: Jobs) -> Ints:
+        """Return the parameter servers of each job, shape (jobs,), for `jobs.gpus`."""
 
 
 class Fixed:
@@ -93,6 +101,14 @@ def sized(snapshot: Snapshot, config: PolicyConfig, order: Ints) -> tuple[Snapsh
         return snapshot, sizes
     open_sizes = (jobs.state == JobState.WAITING) & (np.isnan(jobs.first_start) | is_elastic(jobs))
     return replace(snapshot, jobs=replace(jobs, gpus=np.where(open_sizes, sizes, jobs.gpus))), sizes
+
+
+def with_servers(plan: Plan, jobs: Jobs, sizing: str) -> Plan:
+    """Return the plan with the parameter servers of each job, if any job has them."""
+    if jobs.servers is None or not jobs.servers.any():
+        return plan
+    chosen: Any = SIZINGS[sizing]
+    return replace(plan, servers=chosen.servers(jobs) if hasattr(chosen, "servers") else best_splits(jobs))
 
 
 def _with_costs(snapshot: Snapshot, config: PolicyConfig) -> Snapshot:

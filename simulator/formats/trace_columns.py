@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints
+from tiresias.simulator.elastic.elastic_job import ElasticJob
 from tiresias.simulator.formats.cells import MOST_GPUS
 
 
@@ -38,6 +39,7 @@ class TraceColumns:
         claimed_total: Seconds of work that each job claims to need in all, nan: it does not report; empty: none does.
         account: Slurm's accounts.
         qos: Slurm's QOS.
+        elastic: The sizes of elastic jobs, None for others; empty: there are none.
     """
 
     job_id: Sequence[str]
@@ -53,6 +55,7 @@ class TraceColumns:
     claimed_total: Floats = field(default_factory=lambda: np.zeros(0))
     account: Sequence[str] = ()
     qos: Sequence[str] = ()
+    elastic: Sequence[ElasticJob | None] = ()
 
     def take(self, rows: Ints) -> TraceColumns:
         """Return these rows, in this order."""
@@ -64,7 +67,10 @@ class TraceColumns:
         )
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
         finish, claimed = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
-        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, finish, claimed, account, qos)
+        elastic = [self.elastic[row] for row in rows] if self.elastic else ()
+        return TraceColumns(
+            job_id, *numbers, user, vc, model, status, self.dropped, finish, claimed, account, qos, elastic
+        )
 
     def drop(self, rows: Bools, reason: str) -> TraceColumns:
         """Return the columns without these rows, which are counted under `reason`."""

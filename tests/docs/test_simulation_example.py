@@ -1,4 +1,4 @@
-"""The example of the page on stepping a simulation prints what the page shows."""
+"""The examples of the page on simulations from Python print what the page shows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs/how-to/simulation.md"
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+PRINTED = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-def test_the_example_prints_what_the_page_shows() -> None:
-    program, *more = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    printed = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert not more
+@pytest.mark.parametrize(("program", "printed"), list(zip(PROGRAMS, PRINTED, strict=True)))
+def test_each_example_prints_what_the_page_shows(program: str, printed: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert [done.stdout] == printed
+    assert done.stdout == printed

@@ -110,3 +110,9 @@ def test_sizes_are_possible_and_never_more_than_there_is(found: Snapshot, name: 
         assert jobs.state[row] == JobState.RUNNING
         assert is_size(jobs, row, one.gpus)
         assert one.gpus != jobs.gpus[row]
+
+
+def test_a_step_stays_where_it_is_when_the_order_changes() -> None:
+    running = [job("a", 3, 1, state=JobState.RUNNING), job("b", 2, 2, state=JobState.RUNNING)]
+    found = elastic(make(running, [Node(5)]), (1, 8, 1), (1, 8, 1))
+    assert MINIMUM_FIRST.sizes(found, np.array([1, 0])).tolist() == [3, 2]
