@@ -247,7 +247,7 @@ class Actor:
             if job_id in (intent.id if intent.kind == IntentKind.START else "", intent.beneficiary):
                 self.context.journal.rebind(intent, cells)
         if job is not None:
-            self.context.ledger.note_cells(row, job.restarts, cells)
+            self.context.ledger.note_cells(row, job, cells)
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it gets now. Raises SlurmUnavailable: then all stay where they are."""

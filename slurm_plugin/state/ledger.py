@@ -263,10 +263,13 @@ class Ledger:
         self.save(row)
         return row
 
-    def note_cells(self, row: JobRow, restart: int, cells: str) -> None:
-        """Store which cells of its virtual cluster a run holds, as owned_cells.py writes them."""
-        run = self.runs[row.key].get(restart)
-        if run is not None and run.cells != cells:
+    def note_cells(self, row: JobRow, job: SlurmJob, cells: str) -> None:
+        """Store which cells of its virtual cluster the present run holds, as owned_cells.py writes them.
+
+        A killed slurmctld may count a second run like the first one, which it has forgotten: that one keeps its cells.
+        """
+        run = self.runs[row.key].get(job.restarts)
+        if run is not None and run.start == job.start_time and run.cells != cells:
             run.cells = cells
             self._journal.save_run(run)
 

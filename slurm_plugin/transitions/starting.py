@@ -172,7 +172,7 @@ class Starting:
         self._context.ledger.save(row)
         got = tuple((share.node, share.gpus) for share in job.shares)
         elsewhere = bool(got) and {node for node, _ in got} != {node for node, _ in intent.nodes}
-        self._context.ledger.note_cells(row, job.restarts, "" if elsewhere else intent.cells)
+        self._context.ledger.note_cells(row, job, "" if elsewhere else intent.cells)
         planned = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
         differs = "" if not got or set(got) == set(intent.nodes) else f", not on {planned} as planned"
         return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + differs)

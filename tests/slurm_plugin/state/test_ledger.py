@@ -99,6 +99,14 @@ def test_an_id_that_a_killed_slurmctld_gives_again_after_a_second(ledger: Ledger
     assert periods(ledger) == [(1003, 0)]
 
 
+def test_a_forgotten_run_of_the_same_count_keeps_its_cells(ledger: Ledger, running: Make) -> None:
+    see(ledger, 1006, running(1005))
+    row, again = ledger.jobs["1"], running(1020)
+    ledger.note_cells(row, running(1005), "gpu01=node")
+    ledger.note_cells(row, again, "gpu02=node")
+    assert [run.cells for run in ledger.runs[row.key].values()] == ["gpu01=node"]
+
+
 def test_a_job_that_vanished_has_ended(ledger: Ledger, running: Make) -> None:
     see(ledger, 1010, running(1005))
     assert see(ledger, 2000) == []
