@@ -41,7 +41,8 @@ from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control, environment, files
+from tiresias.protocol import control, convergence, environment, files
+from tiresias.protocol.convergence import Convergence
 from tiresias.protocol.job_log import log_line
 
 
@@ -211,6 +212,30 @@ class Checkpointer:
         """
         self._program.measured["alone"] = True
         self._program.publish()
+
+    def converges(
+        self, loss: float | None = None, threshold: float = 0.01, epoch_steps: float = 0.0, epochs: int = 3
+    ) -> None:
+        """State when the training ends, where its number of steps is not known. Call it once, before the first report.
+
+        The controller then predicts the steps that are left from the reported losses. Where both are stated the loss counts. It is
+        a claim, as a report is.
+
+        Args:
+            loss: The training ends when its loss has fallen to this value.
+            threshold: It ends when the loss falls by less than this part of its maximum in an epoch, above 0 and below 1.
+            epoch_steps: Steps of an epoch, 1 or more.
+            epochs: In so many epochs one after the other, 1 to 1000.
+
+        Raises:
+            ValueError: There is neither a loss nor an epoch, or a value is impossible.
+        """
+        stated = Convergence(loss, threshold, epoch_steps, epochs)
+        if convergence.read(stated.stated()) is None:
+            raise ValueError(
+                f"{stated}: state a loss of 0 or more, or a threshold between 0 and 1 and the steps of an epoch"
+            )
+        self._progress.until = stated
 
     def report_every(self, seconds: float) -> None:
         """Set the time between two reports that are written, at least; 1 s without it.

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from tiresias.protocol import control, progress
+from tiresias.protocol.convergence import Convergence
 from tiresias.protocol.job_log import log_line
 
 RETRY_S = 60.0  # after a report that could not be written
@@ -22,12 +23,14 @@ class ProgressReport:
     Attributes:
         interval: Seconds between two reports that are written, at least.
         next_at: Moment from which on the next report is written, on the monotonic clock.
+        until: When the training ends; None: not stated.
     """
 
     def __init__(self, folder: Path | None, restart: int) -> None:
         self._folder, self._restart = folder, restart
         self._step, self.interval = -1, progress.INTERVAL_S
         self.next_at = -math.inf if folder else math.inf
+        self.until: Convergence | None = None
 
     def write(self, step: int, total: int | None, loss: float | None, samples: int | None) -> None:
         """Write a report, and allow the next one `interval` later. A smaller step than the newest one is ignored.
@@ -38,7 +41,7 @@ class ProgressReport:
         if self._folder is None or found <= self._step:
             return
         self._step, self.next_at = found, time.monotonic() + self.interval
-        report = progress.Progress(self._restart, found, _whole(total), _number(loss), _whole(samples))
+        report = progress.Progress(self._restart, found, _whole(total), _number(loss), _whole(samples), self.until)
         try:
             progress.write(self._folder, report)
         except OSError as error:

@@ -26,6 +26,12 @@ def script_of(file: str) -> str:
     return file.partition("-")[0]
 
 
+def same_script(file: str) -> str:
+    """Return the pattern (glob) of `Key.file` for the same name and script with any number of GPUs."""
+    script, _, name = file.split("-", 2)
+    return f"{script}-*-{name}"
+
+
 def script_hash(script: bytes) -> str:
     """Return the hash that identifies a script."""
     return digest(script)

@@ -3,10 +3,11 @@
 Rank 0 of the training program writes it (`Checkpointer.report`), or a process of the supervisor of a program that only prints its
 progress (`tsbatch --steps-from`), at most once in INTERVAL_S. One JSON object:
 
-    {"protocol": [1, 2], "restart": 0, "step": 1200, "total": 5000, "loss": 0.31, "samples": 76800}
+    {"protocol": [1, 2], "restart": 0, "step": 1200, "total": 5000, "loss": 0.31, "samples": 76800, "until": {"loss": 0.2}}
 
 restart: Slurm's restart count of the run. step: training steps done, of all runs together. total: steps of the whole job; null: not
-known. loss, samples: the newest loss, and the samples that were trained on; null: not reported.
+known. loss, samples: the newest loss, and the samples that were trained on; null: not reported. until: when a training of an
+unknown number of steps ends (convergence.py); null: not stated.
 
 A report is a claim of the job's owner. The controller reads it as it reads the other files there: regular, small, owned by the
 job's user, no links. A value outside of its bounds reads as missing, a report without a step as none. Light imports only.
@@ -18,7 +19,8 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.protocol import control, versions
+from tiresias.protocol import control, convergence, versions
+from tiresias.protocol.convergence import Convergence
 
 INTERVAL_S = 1.0  # between two writes of one process, at least
 LARGEST_LOSS = 1e30  # absolute value
@@ -33,6 +35,7 @@ class Progress(NamedTuple):
         total: Steps of the whole job; -1: not known.
         loss: The newest loss.
         samples: Samples that were trained on; -1: not known.
+        until: When the training ends; None: not stated.
     """
 
     restart: int = -1
@@ -40,6 +43,7 @@ class Progress(NamedTuple):
     total: int = -1
     loss: float | None = None
     samples: int = -1
+    until: Convergence | None = None
 
 
 NO_PROGRESS = Progress()
@@ -52,6 +56,7 @@ def write(folder: Path, progress: Progress) -> None:
         {
             versions.KEY: versions.OWN, "restart": progress.restart, "step": progress.step,
             "total": _or_none(progress.total), "loss": _loss(progress.loss), "samples": _or_none(progress.samples),
+            "until": progress.until and progress.until.stated(),
         },
     )  # fmt: skip
 
@@ -63,7 +68,8 @@ def read(root: Path, uid: int, job_id: str) -> Progress:
     if step < 0 or restart < 0 or not versions.common(versions.OWN, versions.stated(found)):
         return NO_PROGRESS
     total = control.integer(found.get("total"))
-    return Progress(restart, step, total or -1, _loss(found.get("loss")), control.integer(found.get("samples")))
+    samples, until = control.integer(found.get("samples")), convergence.read(found.get("until"))
+    return Progress(restart, step, total or -1, _loss(found.get("loss")), samples, until)
 
 
 def _or_none(count: int) -> int | None:

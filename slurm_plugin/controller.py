@@ -19,6 +19,7 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.act_stage import ActStage
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.decide_stage import DecideStage
+from tiresias.slurm_plugin.cycle.estimate_stage import EstimateStage
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
 from tiresias.slurm_plugin.cycle.job_memory import recall
 from tiresias.slurm_plugin.cycle.observe_stage import ObserveStage
@@ -80,6 +81,7 @@ class Controller:
             DecideStage(self._services),
             ActStage(self._services),
             PublishStage(self._services, self._budget.version()),
+            EstimateStage(self._services),
         )
         self.hand_over_requested, self.leaving_since, self.next_change = False, math.inf, math.inf
 

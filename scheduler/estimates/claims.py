@@ -60,6 +60,15 @@ class Claim(NamedTuple):
             return Claim.first(at, left)
         return Claim(at, left, self.earliest_at, self.earliest_left)
 
+    def rescaled(self, worked: float, factor: float) -> Claim:
+        """Return the claims of a job whose steps take `factor` times as long from `worked` seconds of work on.
+
+        So a job whose size changes is compared with what it claimed before, whatever it claims afterwards.
+        """
+        left = larger(self.left - (worked - self.at), 0.0)
+        earliest = larger(self.earliest_at + self.earliest_left - worked, 0.0)
+        return Claim(worked, left * factor, worked, earliest * factor)
+
     @property
     def trusted_until(self) -> Values:
         """Seconds of work from which on the job has no claim."""

@@ -47,6 +47,8 @@ class ObserveStage:
         self._note_claims(memory, context.managed, context.slurm.time)
         if context.is_exact:
             memory.actor.restore_sizes(context.managed, now)
+        self._note_sizes(context)
+        memory.observer.measured.write(context.slurm.time)
 
     def _snapshot(self) -> SlurmSnapshot:
         began = time.monotonic()
@@ -99,9 +101,11 @@ class ObserveStage:
 
     def _note_claims(self, memory: JobMemory, managed: Sequence[SlurmJob], now: float) -> None:
         """Store what running jobs report of their progress and of their owners' choices."""
-        reports, ledger = memory.observer.reports, memory.ledger
-        memory.observer.progress.begin_cycle(ledger.jobs)
-        memory.observer.rank_counts.begin_cycle(ledger.jobs)
+        reports, ledger, observer = memory.observer.reports, memory.ledger, memory.observer
+        observer.rank_counts.begin_cycle(ledger.jobs)
+        observer.progress.begin_cycle(ledger.jobs)
+        observer.measured.begin_cycle({row.key for row in ledger.jobs.values()})
+        observer.estimates.begin_cycle({job.id for job in managed if job.state == "RUNNING"})
         for job in managed:
             if job.state == "RUNNING" and not job.completing:
                 with self._services.quarantine.guard("reading its progress", job.id):
@@ -111,7 +115,18 @@ class ObserveStage:
                         stated = report.elastic or (FIXED if row.elastic else "")  # a note may be of another submission
                         ledger.requests.note_elastic(row, stated, job)
                         _note_ranks(memory, job, report, now)
-                        memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
+                        if found := observer.progress.follow(job, row, ledger.runs_of(row), now):
+                            observer.measured.take(row, job.restarts, found)
+                            observer.estimates.take(row, job.restarts, found.pace, now)
+
+    def _note_sizes(self, context: CycleContext) -> None:
+        """Note the sizes that elastic jobs can have, for their estimates."""
+        estimates, rows = context.memory.observer.estimates, context.memory.ledger.jobs
+        widest = max((node.gpus for node in context.slurm.nodes), default=0)
+        for job in context.managed:
+            if (row := rows[job.id]).elastic:
+                with self._services.quarantine.guard("reading its sizes", job.id):
+                    estimates.meet(job, row, widest)
 
 
 def _note_ranks(memory: JobMemory, job: SlurmJob, report: JobReport, now: float) -> None:

@@ -27,8 +27,10 @@ from tiresias.slurm_plugin.observation.allocations import (
     selected_parts,
 )
 from tiresias.slurm_plugin.observation.held_cells import cells_of
+from tiresias.slurm_plugin.observation.job_estimates import JobEstimates
 from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
+from tiresias.slurm_plugin.observation.measured_progress import MeasuredProgress
 from tiresias.slurm_plugin.observation.possible_sizes import Range, possible_sizes
 from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptability
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
@@ -72,6 +74,8 @@ class Observer:
         self.preemptability = Preemptability(config, ledger, self.reports)
         self.rank_counts = RankCounts(config.paths.control, config.preemption.rank_timeout)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
+        self.measured = MeasuredProgress(ledger)
+        self.estimates = JobEstimates(ledger, self.measured)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
         self._requests = RequestCache()
@@ -215,6 +219,7 @@ class Observer:
             job_claims.expected(row, row_runs, now, self._ledger.trust_in(row.uid))
             for row, row_runs in zip(rows, runs, strict=True)
         ]
+        predicted = [self.estimates.sizes.get(job.id) for job in shown]
         movable = np.array(
             [
                 state == JobState.RUNNING and job.id not in intents and not self.preemptability.why_unmovable(job, now)
@@ -263,6 +268,10 @@ class Observer:
             claim_trust=np.array([one.weight if one else 1.0 for one in claims], dtype=float),
             opportunistic=beyond.opportunistic,
             reclaimable=beyond.reclaimable,
+            seconds_by_size=tuple(one and one.seconds for one in predicted) if any(predicted) else None,
+            uncertain=np.array([one is not None and one.uncertain for one in predicted], dtype=bool)
+            if any(predicted)
+            else None,
             style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],

@@ -212,7 +212,7 @@ def fence(db: Database, epoch: int) -> None:
             raise Superseded(f"state database {db.path}: epoch {found} leads by now; this controller led in {epoch}")
         db.execute("insert or replace into meta values ('epoch', ?)", (str(epoch),))
     later = f"(select value from meta where name = 'epoch') is not '{epoch}'"
-    for table in ("meta", "job", "run", "intent", "decision", "watch", "would"):
+    for table in ("meta", "job", "run", "intent", "decision", "watch", "would", "loss"):
         for verb in ("insert", "update", "delete"):
             db.execute(
                 f"create temp trigger {verb}_{table} before {verb} on main.{table} when {later} "

@@ -28,6 +28,29 @@ def add_claim(row: JobRow, at: float, left: float) -> None:
     )
 
 
+def timed_before(runs: Sequence[RunRow], restart: int) -> RunRow | None:
+    """Return the newest timed run before the one with that restart count; None: there is none."""
+    return next((one for one in reversed(runs) if one.restart < restart and one.timed is not None), None)
+
+
+def rescale(row: JobRow, runs: Sequence[RunRow], restart: int, pace: float, now: float) -> None:
+    """Adapt the claims of a job whose size has changed.
+
+    Args:
+        row: Its row.
+        runs: All its runs.
+        restart: Slurm's restart count of the present one.
+        pace: Its seconds a step, just timed.
+        now: Epoch seconds.
+    """
+    run = next((one for one in runs if one.restart == restart), None)
+    before, known = timed_before(runs, restart), claim_of(row)
+    if known and run and run.timed is None and before and before.timed and before.gpus != run.gpus:
+        earlier = worked([one for one in runs if one.restart < restart], now)
+        changed = known.rescaled(earlier, pace / before.timed)
+        row.claim_at, row.claim_left, row.earliest_at, row.earliest_left = changed
+
+
 class Expected(NamedTuple):
     """What the claims of a job are worth now.
 

@@ -171,7 +171,7 @@ class Journal(History):
         with self.batch():
             found = self._db.execute(f"select key from job where {ended} limit {PRUNED_AT_ONCE}", (before, before))
             keys = found.fetchall()
-            for table in ("would", "run", "job"):
+            for table in ("would", "run", "loss", "job"):
                 self._db.executemany(f"delete from {table} where key = ?", keys)
             self._db.execute(
                 "delete from intent where outcome != '' and seq <= (select max(seq) from intent) - ?", (KEPT_INTENTS,)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.slurm_plugin.state.intents import IntentKind, IntentOutcome
+from tiresias.slurm_plugin.state.journal_progress import JournalProgress
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow, columns, job_row
 from tiresias.slurm_plugin.state.watched import Watched, WouldRow
 
@@ -38,6 +39,11 @@ class History:
     def of(cls, path: Path) -> History:
         """Open the journal read-only."""
         return cls(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None))
+
+    @property
+    def progress(self) -> JournalProgress:
+        """What jobs reported."""
+        return JournalProgress(self._db)
 
     def close(self) -> None:
         """Close the connection."""

@@ -38,6 +38,7 @@ class JobRow:
         elastic: the sizes that it can use (protocol/elastic_sizes.py); "fixed": it has a fixed size, whatever its owner stated; "":
             not known.
         rigid: why it keeps the size that it requests although it is elastic (job_reasons.Rigid); "": it does not.
+        until: when its training ends, as its program stated it (protocol/convergence.py), JSON; "": not stated.
     """
 
     key: str
@@ -75,6 +76,7 @@ class JobRow:
     opportunistic: str = ""
     elastic: str = ""
     rigid: str = ""
+    until: str = ""
 
 
 @dataclass(slots=True)
@@ -91,6 +93,9 @@ class RunRow:
         pace: seconds a step.
         cells: the types of the cells of its virtual cluster that it holds, by node (owned_cells.py); "": none.
         lost: seconds of the run that are done again, because the controller ended it without a checkpoint; None: it did not.
+        timed: seconds a step, timed by the controller from one report to another.
+        samples: samples of a step, by the same reports.
+        expected: the seconds a step that were expected of its size before it began.
     """
 
     key: str
@@ -106,6 +111,9 @@ class RunRow:
     pace: float | None = None
     cells: str = ""
     lost: float | None = None
+    timed: float | None = None
+    samples: float | None = None
+    expected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ something changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +16,12 @@ from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.estimates.claims import Trust
 from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.estimates.loss_history import LossChanges
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state import job_claims, own_tasks, owner_requests, pins
 from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_progress import KEPT_S
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.owner_requests import OwnerRequests
 from tiresias.slurm_plugin.state.quarantine import Quarantine
@@ -59,6 +61,7 @@ class Ledger:
         trust: Trust in the claims of each user whose jobs claimed anything, by uid.
         saves: Which jobs are known to save on request.
         requests: The owners' requests.
+        measured: What jobs reported.
     """
 
     def __init__(self, journal: Journal, scope: Scope, quarantine: Quarantine | None = None) -> None:
@@ -75,6 +78,7 @@ class Ledger:
             self.runs[run.key][run.restart] = run
         self.kinds = journal.kinds()
         self.saves, self.requests = SaveProof(journal), OwnerRequests(journal)
+        self.measured = journal.progress
         self._accounting = RunAccounting(journal, self._opened)
         self.totals = Totals()
         self._places: dict[str, Place] = {}  # by job id
@@ -184,6 +188,18 @@ class Ledger:
         """Write a changed row to the journal."""
         self._journal.save_job(row)
 
+    def save_progress(self, runs: Iterable[RunRow], losses: Iterable[tuple[str, LossChanges, int]]) -> None:
+        """Write what was measured, in one transaction. losses: key, changes and reports a point of each history."""
+        with self._journal.batch():
+            for run in runs:
+                self._journal.save_run(run)
+            for key, changes, reports in losses:
+                self.measured.store_losses(key, changes, reports)
+
+    def forget_losses(self, since: float, before: float) -> None:
+        """Delete the losses of jobs that ended between two epoch seconds, and KEPT_S ago or more."""
+        self.measured.forget_losses(since - KEPT_S, before - KEPT_S)
+
     def past(self) -> Completed:
         """Return all completed jobs, for policies that learn. O(all runs)."""
         gpus, service, submit, uid = np.array(self._journal.past(), np.float64).reshape(-1, 4).T
@@ -202,6 +218,10 @@ class Ledger:
     def runs_of(self, row: JobRow) -> list[RunRow]:
         """Return the job's runs."""
         return list(self.runs[row.key].values())
+
+    def run(self, row: JobRow, restart: int) -> RunRow | None:
+        """Return a run of a job; None: it is not known."""
+        return self.runs[row.key].get(restart)
 
     def note(
         self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 15
+SCHEMA = 16
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -49,6 +49,9 @@ group by job.key having ended = 0 or max(end) >= began""",
 from would join watch on watch.began = would.watch join job on job.key = would.key
 left join run on run.key = would.key and run.restart = would.restart group by would.key, would.restart""",
 )
+LOSSES = """create table loss (
+  key text, step real, loss real, reports integer, primary key (key, step)
+) without rowid"""
 TABLES = (
     "create table meta (name text primary key, value text) without rowid",
     """create table job (
@@ -57,7 +60,7 @@ TABLES = (
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
   virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
   total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real, opportunistic text,
-  elastic text, rigid text
+  elastic text, rigid text, until text
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -65,8 +68,9 @@ TABLES = (
     "create index by_owner on job (uid, over, key)",
     """create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
-  pace real, cells text, lost real, primary key (key, restart)
+  pace real, cells text, lost real, timed real, samples real, expected real, primary key (key, restart)
 ) without rowid""",
+    LOSSES,
     """create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
   began real, stepped real, outcome text, epoch integer, cells text, parts text
@@ -124,6 +128,13 @@ UPGRADES = {  # what leads from a schema to the next one
     12: ("alter table intent add column parts text default '[]'",),
     13: ("alter table job add column elastic text default ''",),
     14: ("alter table job add column rigid text default ''",),
+    15: (
+        "alter table job add column until text default ''",
+        "alter table run add column timed real",
+        "alter table run add column samples real",
+        "alter table run add column expected real",
+        LOSSES,
+    ),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.scheduler.estimates.loss_history import POINTS_KEPT, LossHistory
+from tiresias.scheduler.estimates.loss_history import POINTS_KEPT, LossHistory, LossPoints
 
 
 def history_of(reports: list[tuple[float, float]]) -> LossHistory:
@@ -51,3 +51,23 @@ def test_whatever_is_reported_the_steps_rise(reports: list[tuple[float, float]])
     assert (np.diff(steps) > 0).all()
     assert np.isfinite(losses).all()
     assert (losses >= 0).all()
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=200))
+def test_the_changes_lead_to_the_same_points_wherever_they_are_taken(reports: list[tuple[int, bool]]) -> None:
+    """A store that keeps the first points and replaces the others has what a history has, also after a restore."""
+    history, stored = LossHistory(8), LossPoints(np.zeros(0), np.zeros(0))
+    for step, taken in [*reports, (61, True)]:
+        history.add(step, step / 7.0)
+        if taken:
+            after, points = history.changes()
+            kept = stored.steps <= after
+            added = np.array(points).reshape(-1, 2)
+            steps = np.append(stored.steps[kept], added[:, 0])
+            stored = LossPoints(steps, np.append(stored.losses[kept], added[:, 1]))
+    again, whole = LossHistory.of(stored, history.reports_a_point, 8), history.points()
+    count = len(stored.steps)
+    assert count >= len(whole.steps) - 1
+    assert again.points().steps.tolist() == whole.steps.tolist()[:count]
+    assert again.points().losses.tolist() == whole.losses.tolist()[:count]
+    assert again.changes().points == []

@@ -45,7 +45,7 @@ class Job:
         progress.write(self.folder, Progress(self.job.restarts, step, total))
 
     def read(self, now: float) -> bool:
-        return self.reports.follow(self.job, self.row, self.runs, now)
+        return self.reports.follow(self.job, self.row, self.runs, now) is not None
 
     def left(self, now: float) -> float:
         found = job_claims.expected(self.row, self.runs, now, Trust())

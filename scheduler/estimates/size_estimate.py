@@ -1,0 +1,139 @@
+"""The remaining seconds of a job with each number of GPUs: its remaining steps, times the predicted seconds a step.
+
+    speeds = learn(runs, limits, others)       # from the timed runs of the job, and of others of its kind
+    estimate = speeds.remaining(steps)         # of the whole job, by size
+
+An elastic job keeps its global batch, so that with more GPUs each has fewer samples of a step. The model (`ALL_REDUCE`) takes the
+samples of a GPU; where a program does not report samples the unit is its global batch. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tiresias.scheduler.estimates import speed_model
+from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE
+from tiresias.scheduler.estimates.step_times import FASTEST_S
+from tiresias.scheduler.model import Floats
+
+SIZES_LEAST = 2  # different ones, of the job or its kind, that a prediction needs: one does not show how a job scales
+SIZES_MEASURED = 3  # of the job, from which on the estimates count as certain
+WIDEST_SPEEDS = 2.0  # highest through lowest plausible speed of the median size, of estimates that count as certain
+WIDEST_STEPS = 2.0  # the same of the remaining steps
+_SLOWEST_S = 1e9  # seconds a step
+_FEWEST_SAMPLES, _MOST_SAMPLES = 1e-3, 1e15  # of a step
+
+
+class TimedRun(NamedTuple):
+    """A run of which steps were timed.
+
+    Attributes:
+        nodes: Its nodes.
+        gpus: Its GPUs.
+        seconds: A step takes so long.
+        samples: Samples of a step on all GPUs; nan: not reported.
+    """
+
+    nodes: int
+    gpus: int
+    seconds: float
+    samples: float
+
+
+class SizeSpan(NamedTuple):
+    """The sizes that a job can have.
+
+    Attributes:
+        least, most: GPUs.
+        gpus_a_node: GPUs of a node on which it is placed.
+    """
+
+    least: int
+    most: int
+    gpus_a_node: int
+
+
+class StepsLeft(NamedTuple):
+    """Steps until a job ends: the expected number, the fewest and the most plausible ones; inf: it does not end."""
+
+    steps: float
+    low: float
+    high: float
+
+
+class SizeEstimate(NamedTuple):
+    """What a job needs with each number of GPUs.
+
+    Attributes:
+        seconds: Remaining seconds, shape (1, most + 1); nan where not known. The job has no servers, the first axis.
+        uncertain: Few sizes are measured, or the intervals are wide.
+    """
+
+    seconds: Floats
+    uncertain: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizeSpeeds:
+    """The predicted seconds a step by number of GPUs.
+
+    Attributes:
+        seconds, low, high: Seconds a step and their interval, shape (most + 1,); nan where the job cannot have that size.
+        uncertain: Few sizes are measured, or the intervals are wide.
+    """
+
+    seconds: Floats
+    low: Floats
+    high: Floats
+    uncertain: bool
+
+    def remaining(self, left: StepsLeft) -> SizeEstimate:
+        """Return the remaining seconds of a job with so many steps left."""
+        certain = left.high <= WIDEST_STEPS * max(left.low, 1.0)
+        return SizeEstimate(left.steps * self.seconds[None, :], self.uncertain or not certain)
+
+
+def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun] = ()) -> SizeSpeeds | None:
+    """Return the speeds of a job by size; None where fewer than SIZES_LEAST sizes of it and its kind were timed.
+
+    Args:
+        runs: Its timed runs, the newest last.
+        limits: Its sizes.
+        others: Timed runs of other jobs of its kind.
+    """
+    own, alike = ([run for run in each if _is_possible(run)] for each in (runs, others))
+    if len({(run.nodes, run.gpus) for run in (*own, *alike)}) < SIZES_LEAST:
+        return None
+    batch = _global_batch([*alike, *own])
+    prior = speed_model.fit(_points(alike, batch), ALL_REDUCE) if alike else None
+    model = speed_model.fit(_points(own, batch), ALL_REDUCE, prior=prior)
+    gpus = np.arange(limits.least, limits.most + 1)
+    sizes = np.ceil(gpus / limits.gpus_a_node), gpus, (batch or 1.0) / gpus
+    slow, fast = model.interval(*sizes)
+    few = len({(run.nodes, run.gpus) for run in own}) < SIZES_MEASURED
+    wide = bool(np.median(fast / slow) > WIDEST_SPEEDS)
+    middle, low, high = (_by_size(1.0 / speed, limits) for speed in (model.speed(*sizes), fast, slow))
+    return SizeSpeeds(middle, low, high, few or wide)
+
+
+def _is_possible(run: TimedRun) -> bool:
+    return FASTEST_S <= run.seconds <= _SLOWEST_S and run.nodes > 0 and run.gpus > 0
+
+
+def _global_batch(runs: Sequence[TimedRun]) -> float:
+    """Return the samples of a step, those of the newest run; 0: a run has not reported them."""
+    is_known = all(_FEWEST_SAMPLES <= run.samples <= _MOST_SAMPLES for run in runs)  # false of nan
+    return runs[-1].samples if is_known else 0.0
+
+
+def _points(runs: Sequence[TimedRun], batch: float) -> list[tuple[float, ...]]:
+    """Return the points of a speed model. batch: 0 where the samples of a step are not known of each run."""
+    return [(run.nodes, run.gpus, (run.samples if batch else 1.0) / run.gpus, 1.0 / run.seconds) for run in runs]
+
+
+def _by_size(seconds: Floats, limits: SizeSpan) -> Floats:
+    return np.concatenate((np.full(limits.least, np.nan), seconds))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiresias.scheduler.estimates.size_estimate import SizeSpan, SizeSpeeds, StepsLeft, TimedRun, learn
+
+LIMITS = SizeSpan(1, 16, 4)
+EXACT = StepsLeft(1000.0, 1000.0, 1000.0)
+
+
+def seconds(gpus: int) -> float:
+    """A job of which half a second of each step is divided among the GPUs."""
+    return 0.05 + 0.5 / gpus + (0.02 if gpus > 4 else 0.0)
+
+
+def run(gpus: int, samples: float = math.nan, factor: float = 1.0) -> TimedRun:
+    return TimedRun(math.ceil(gpus / 4), gpus, factor * seconds(gpus), samples)
+
+
+@pytest.mark.parametrize("samples", [math.nan, 256.0])
+def test_four_measured_sizes_predict_the_others(samples: float) -> None:
+    speeds = learn([run(gpus, samples) for gpus in (1, 2, 4, 8)], LIMITS)
+    assert speeds
+    for gpus in (3, 6, 12, 16):
+        assert speeds.seconds[gpus] == pytest.approx(seconds(gpus), rel=0.1 if gpus < 8 else 0.3)
+        assert speeds.low[gpus] < seconds(gpus) < speeds.high[gpus]
+    assert np.isnan(speeds.seconds[0])
+    assert speeds.seconds.shape == (17,)
+
+
+def test_the_remaining_seconds_have_a_row_for_no_servers_and_are_certain_with_many_measured_sizes() -> None:
+    speeds = learn([run(gpus) for gpus in (1, 2, 4, 8, 16)], LIMITS)
+    assert speeds
+    estimate = speeds.remaining(EXACT)
+    assert estimate.seconds.shape == (1, 17)
+    assert estimate.seconds[0, 4] == pytest.approx(1000.0 * seconds(4), rel=0.1)
+    assert not estimate.uncertain
+    assert speeds.remaining(StepsLeft(1000.0, 300.0, 3000.0)).uncertain, "the steps left are not known well"
+
+
+def error(speeds: SizeSpeeds | None, *gpus: int) -> float:
+    assert speeds
+    return float(np.abs(np.log([speeds.seconds[each] / seconds(each) for each in gpus])).mean())
+
+
+def test_one_measured_size_predicts_no_other_and_two_are_uncertain() -> None:
+    assert learn([run(4), run(4)], LIMITS) is None
+    found = learn([run(4), run(8)], LIMITS)
+    assert found
+    assert found.uncertain
+
+
+def test_slower_jobs_of_the_same_kind_make_the_prediction_better() -> None:
+    others = [run(gpus, factor=2.0) for gpus in (1, 2, 4, 8, 16)]
+    alone, helped = learn([run(2), run(4)], LIMITS), learn([run(2), run(4)], LIMITS, others)
+    assert error(helped, 8, 16) < 0.5 * error(alone, 8, 16)
+
+
+def test_a_job_that_was_never_timed_has_the_speed_of_its_kind_or_none() -> None:
+    assert learn([], LIMITS) is None
+    found = learn([], LIMITS, [run(1, 64.0), run(4, 64.0), run(8, 64.0)])
+    assert found
+    assert found.seconds[4] == pytest.approx(seconds(4), rel=0.2)
+    assert found.uncertain
+
+
+SECONDS = st.one_of(st.floats(), st.floats(1e-6, 1e6))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 16), SECONDS, SECONDS), max_size=8), st.integers(1, 16))
+def test_whatever_was_measured_each_size_has_a_finite_positive_time(
+    rows: list[tuple[int, int, float, float]], least: int
+) -> None:
+    speeds = learn([TimedRun(*row) for row in rows], SizeSpan(least, 16, 4))
+    if speeds:
+        for found in (speeds.seconds, speeds.low, speeds.high):
+            assert np.isfinite(found[least:]).all()
+            assert (found[least:] > 0.0).all()
