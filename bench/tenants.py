@@ -36,7 +36,7 @@ from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
-from tiresias.scheduler.tenants.tenant_decision import preempted_for, selected_by
+from tiresias.scheduler.tenants.tenant_decision import preempted_for
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
@@ -130,7 +130,7 @@ def _within_quotas(parts: Sequence[PoolDecision]) -> set[str]:
     found = set[str]()
     for part in parts:
         found |= {part.snapshot.jobs.id[row] for row in part.snapshot.allocations.job.tolist()}
-        found |= {start.job for start in selected_by(part)}
+        found |= {start.job for start in (*part.plan.starts, *part.plan.reserved)}
         found -= preempted_for(part).keys()
     return found
 

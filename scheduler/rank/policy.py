@@ -270,7 +270,8 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
 
 def _by_id(ids: Sequence[str], group: Ints) -> Ints:
     """Return the places of jobs by their groups, then by `natural`. Different whole numbers are compared as such, in numpy."""
-    if all(len(each) <= _DIGITS and each.isdecimal() for each in ids):
+    lengths = list(map(len, ids))
+    if min(lengths) > 0 and max(lengths) <= _DIGITS and "".join(ids).isdecimal():
         numbers = np.array(list(map(int, ids)), np.int64)
         if len(np.unique(numbers)) == len(ids):
             return np.lexsort((numbers, group))

@@ -42,7 +42,7 @@ class CellHolders:
         return np.concatenate(list(self.rows.values()))
 
     def _rows_of(self, held: HeldNodes) -> Ints:
-        return np.array([self.row_of[name] for name in held.names], np.int64)
+        return np.array(list(map(self.row_of.__getitem__, held.names)), np.int64)
 
     @cached_property
     def _count(self) -> Ints:

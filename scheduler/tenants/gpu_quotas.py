@@ -98,7 +98,7 @@ def _placed(
     """
     jobs = snapshot.jobs
     demoted = {job: other for part in owners.busy for job, other in preempted_for(part).items()}
-    selected = [start.job for part in owners.busy for start in selected_by(part)]
+    selected = [start.job for part in owners.busy for start in selected_by(part, row_of)]
     loses = _are(row_of, demoted)
     within = (holds | _are(row_of, selected)) & ~loses
     ends = loses & ~opportunistic

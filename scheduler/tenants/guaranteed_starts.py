@@ -16,7 +16,7 @@ from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVAB
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.held_parts import parts_of_gpus
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
-from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for
+from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
 from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
@@ -101,7 +101,7 @@ class HardwareBinding:
         cells: dict[str, tuple[str, ...]] = dict.fromkeys((*self._occupancy.lost(), *demoted), ())
         found = GuaranteedStarts(self._demand(cells), cells=cells)
         found.preempted = {job: other for job, other in demoted.items() if not self._may_stay[self._row[job]]}
-        selected = [(decision, start) for decision in decisions for start in decision.selected()]
+        selected = [(decision, start) for decision in decisions for start in selected_by(decision.part, self._row)]
         waiting = [each for each in selected if not self._runs(each[1].job)]
         for decision, start in selected:
             if self._runs(start.job):

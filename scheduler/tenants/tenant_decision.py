@@ -32,10 +32,6 @@ class TenantDecision:
     part: PoolDecision
     nodes: VirtualNodes
 
-    def selected(self) -> list[Start]:
-        """Return the jobs that are to hold cells and do not yet, in the order of their ranks, each with its virtual nodes."""
-        return selected_by(self.part)
-
     def chosen(self, start: Start) -> ChosenNodes:
         """Return the cells of the virtual nodes of a start."""
         return [(self.nodes.cell(name), gpus) for name, gpus in start.nodes]
@@ -103,13 +99,13 @@ def positions(count: int, rows: Ints) -> Ints:
     return found
 
 
-def selected_by(part: PoolDecision) -> list[Start]:
-    """Return the jobs that start, now or later, in the order of their ranks."""
+def selected_by(part: PoolDecision, row_of: Mapping[str, int]) -> list[Start]:
+    """Return the jobs that start, now or later, in the order of their ranks. `row_of`: the row of each job among all jobs."""
     starts = (*part.plan.starts, *part.plan.reserved)
     if len(starts) < 2:
         return list(starts)
-    rank = dict(zip(part.snapshot.jobs.id, part.plan.rank.tolist(), strict=True))
-    return sorted(starts, key=lambda start: rank[start.job])
+    rows = np.searchsorted(part.pool.jobs, [row_of[start.job] for start in starts])
+    return [starts[at] for at in np.argsort(part.plan.rank[rows]).tolist()]
 
 
 def preempted_for(part: PoolDecision) -> Mapping[str, str]:

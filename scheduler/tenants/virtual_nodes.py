@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -165,10 +166,10 @@ class VirtualNodes:
 
     def _read_held(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
-        at = [self._at[cell] for each in held.values() for cell, _ in each]
-        gpus = [gpus for each in held.values() for _, gpus in each]
-        count = np.array([len(each) for each in held.values()], np.int64)
-        return HeldNodes(tuple(held), count, np.array(at, np.int64), np.array(gpus, np.int64))
+        cells, gpus = zip(*chain.from_iterable(held.values()), strict=True) if held else ((), ())
+        at = np.array(list(map(self._at.__getitem__, cells)), np.int64)
+        count = np.array(list(map(len, held.values())), np.int64)
+        return HeldNodes(tuple(held), count, at, np.array(gpus, np.int64))
 
     def nodes(self, hardware: HardwareRows) -> Nodes:
         """Return the nodes in their order, without what the guaranteed gangs hold.
@@ -230,7 +231,7 @@ class VirtualNodes:
 
     def requests(self, requests: tuple[Request, ...]) -> tuple[Request, ...]:
         """Return what requests demand of the virtual nodes. Few of them name nodes, and equal ones are mostly one object."""
-        seen = {id(each): each for each in requests}
+        seen = dict(zip(map(id, requests), requests, strict=True))
         changed = {at: found for at, each in seen.items() if (found := self.request(each)) is not each}
         return tuple([changed.get(id(each), each) for each in requests]) if changed else requests
 

@@ -36,6 +36,7 @@ class ChainState:
         self.free = [CellList(level) for level in cells]
         self.bad_free = [CellList(level) for level in cells]
         self.opportunistic = [np.zeros(len(level), np.int32) for level in cells]
+        self._opportunistic = [level.data for level in self.opportunistic]  # single numbers are written faster
         self.free[chain.top].reset(cells[chain.top])
         self.left = [len(level) for level in cells]
         self.owned_free = {vc: list(counts) for vc, counts in owned.items()}
@@ -149,4 +150,4 @@ class ChainState:
 
     def _count_in(self, cell: PhysicalCell, change: int) -> None:
         cell.opportunistic += change
-        self.opportunistic[cell.level][cell.number] = cell.opportunistic
+        self._opportunistic[cell.level][cell.number] = cell.opportunistic
