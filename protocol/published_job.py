@@ -35,6 +35,10 @@ class PublishedJob(TypedDict, total=False):
     gpus: Annotated[int, "requested GPUs"]
     elastic: Annotated[str, "the numbers of GPUs that it can use, MIN-MAX or MIN-MAX:STEP; empty: a fixed number"]
     rigid: Annotated[str, "why an elastic job keeps the number of GPUs that it requests; empty: it does not"]
+    min_gpus: Annotated[
+        int | None, "of an elastic job: the fewest GPUs that it can have now, by its owner and Slurm's limits"
+    ]
+    max_gpus: Annotated[int | None, "of an elastic job: the most GPUs that it can have now"]
     state: Annotated[str, "WAITING, STARTING, RUNNING or LEAVING; NOT COMPETING, BLOCKED or ENDED of other jobs"]
     queue: Annotated[int, "index of its queue"]
     rank: Annotated[int, "position in the order, from 0"]
@@ -59,6 +63,12 @@ class PublishedJob(TypedDict, total=False):
     remaining: Annotated[
         float | None, "expected seconds of work left, from these reports and the measured seconds a step"
     ]
+    end: Annotated[
+        float | None,
+        "moment at which a running job that reports its progress is expected to end; null: not known, or never",
+    ]
+    end_low: Annotated[float | None, "the earliest plausible end: nine of ten are expected between both"]
+    end_high: Annotated[float | None, "the latest plausible end; null where there is none"]
     virtual_cluster: Annotated[str, "its virtual cluster; empty: none"]
     guaranteed: Annotated[
         bool | None, "whether it holds its GPUs in cells of its virtual cluster; null where none are declared"
@@ -78,6 +88,8 @@ class PublishedCosts(TypedDict, total=False):
         float | None, "seconds of the run that are done again, as the controller ended it without a checkpoint"
     ]
     beneficiary: Annotated[str, "the job for which the run was preempted; empty: none, or not known"]
+    timed: Annotated[float | None, "seconds of a training step, timed by the controller from the program's reports"]
+    expected: Annotated[float | None, "those that were expected of its number of GPUs before it began with another one"]
 
 
 class PublishedRun(PublishedCosts):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.model import Plan, Preempt, Start
+from tiresias.scheduler.model import Plan, Preempt, Resize, Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
@@ -46,9 +46,12 @@ class Actor:
         has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True, comment_field: CommentField | None = None,
         progress: Callable[[], None] = lambda: None,
         kind_of_preemption: Callable[[SlurmJob], IntentKind] = lambda job: IntentKind.PREEMPT,
-        part_types: Sequence[str] = (),
+        part_types: Sequence[str] = (), why_resized: Callable[[Resize], str] = lambda resize: "",
     ) -> None:  # fmt: skip
-        """Continues with the open intents of the journal. See TransitionContext for the arguments."""
+        """Continues with the open intents of the journal. See TransitionContext for the arguments.
+
+        `why_resized`: returns why a running job changes its size, for the log."""
+        self._why_resized = why_resized
         self.context = TransitionContext(
             backend, journal, ledger, config, report, allowance or Allowance(), refusals or Refusals(config.backoff),
             quarantine or Quarantine(), has_begun, comment_field, progress, kind_of_preemption, tuple(part_types),
@@ -225,7 +228,7 @@ class Actor:
         for resize in plan.resizes:
             if allowance.affords_preemptions(1, self.intents.values()):
                 with self.context.quarantine.guard("its change of size", resize.job):
-                    self._engine.begin(resize.job, IntentKind.RESIZE, now)
+                    self._engine.begin(resize.job, IntentKind.RESIZE, now, why=self._why_resized(resize))
 
     def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
         start = reserved or Start(beneficiary, ())

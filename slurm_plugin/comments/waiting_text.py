@@ -92,7 +92,7 @@ class _Queue:
         row, gpus = self._row[job_id], self._gpus[self._row[job_id]]
         line = f"{rounding.ordinal(self.place[job_id])} of {rounding.count(len(self.place))}"
         line += f" in virtual cluster {self._cluster}" if self._cluster else ""
-        needs = f"needs {gpus} GPU{'s' if gpus > 1 else ''}"
+        needs = self._needs(row)
         reason = obstacle(self._snapshot.jobs, row)
         if gpus > self._total and self._cluster:
             return [line, f"{needs}, its virtual cluster owns {self._total}: only opportunistically"]
@@ -110,6 +110,12 @@ class _Queue:
             return ["starts next", f"{needs}, preempted jobs release them"]
         about = rounding.estimate(start)
         return [line, needs, *filter(None, [special, about and f"about {about} (estimate)"])]
+
+    def _needs(self, row: int) -> str:
+        jobs, gpus = self._snapshot.jobs, self._gpus[row]
+        if jobs.gpu_step is not None and jobs.min_gpus is not None and jobs.max_gpus is not None and jobs.gpu_step[row]:
+            return f"needs {jobs.min_gpus[row]} to {jobs.max_gpus[row]} GPUs"
+        return f"needs {gpus} GPU{'s' if gpus > 1 else ''}"
 
 
 def _special(reason: Reason) -> str:

@@ -13,6 +13,7 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.known_topology import KnownTopology
 from tiresias.slurm_plugin.cycle.services import Services
 from tiresias.slurm_plugin.observation.observer import Observer
+from tiresias.slurm_plugin.observation.resize_reasons import ResizeReasons
 from tiresias.slurm_plugin.shadow import Shadow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
@@ -52,7 +53,7 @@ def recall(
     actor = Actor(
         services.backend, services.journal, ledger, config.preemption, observer.reports.fresh, services.allowance, refusals,
         services.quarantine, observer.has_begun, comment_field, services.events.progress,
-        observer.preemptability.kind_of_preemption, part_types,
+        observer.preemptability.kind_of_preemption, part_types, ResizeReasons(ledger, observer.estimates).why,
     )  # fmt: skip
     shadow = Shadow(services.journal, config.lease_seconds) if config.mode == "shadow" else None
     return JobMemory(ledger, refusals, observer, actor, KnownTopology(services.backend.topology), shadow)

@@ -40,6 +40,9 @@ class PredictedEnd(NamedTuple):
     high: float
 
 
+NO_END = PredictedEnd(math.inf, math.inf, math.inf)  # not known
+
+
 class _Left(NamedTuple):
     """Steps left by a loss curve, at a step."""
 

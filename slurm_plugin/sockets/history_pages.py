@@ -105,7 +105,7 @@ def run_of(run: RunRow, beneficiaries: Mapping[int, str]) -> dict[str, Any]:
     return {
         "restart": run.restart, "start": run.start, "end": run.end, "gpus": run.gpus, "nodes": run.nodes.split(","),
         "restore": run.restore, "save": run.save, "pause": run.pause, "redone": run.redone,
-        "lost": run.lost, "beneficiary": beneficiaries.get(run.restart, ""),
+        "timed": run.timed, "expected": run.expected, "lost": run.lost, "beneficiary": beneficiaries.get(run.restart, ""),
     }  # fmt: skip
 
 

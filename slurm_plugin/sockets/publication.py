@@ -6,6 +6,7 @@ a cycle costs the same with and without viewers.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.tenants.guarantees import Guarantee
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.observation.job_estimates import NO_END, PredictedEnd
 from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations, decision, not_competing
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
@@ -66,6 +68,7 @@ class Publication:
     )  # why jobs may not run beyond the cells of virtual clusters
     cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
+    ends: Mapping[str, PredictedEnd] = field(default_factory=dict)  # of running jobs that report their progress
     tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
@@ -243,7 +246,7 @@ def _job(
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
-        "elastic": known.elastic if known and own_size.sizes(known) else "",
+        "elastic": known.elastic if known and own_size.sizes(known) else "", **_sizes(newest, row), **_end(newest, job.id),
         "rigid": job_reasons.text(known.rigid) if known else "",
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
         "checkpoint_time": report.saved_at, "placement": style_name(style),
@@ -252,6 +255,23 @@ def _job(
         "remaining": None if left != left else round(left, 3), **_cells(newest, row),
         "why": "; ".join(filter(None, [why, unmovable, _confined(newest, job)])), "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
+
+
+def _sizes(newest: Publication, row: int) -> dict[str, Any]:
+    """The sizes of an elastic job."""
+    jobs = newest.snapshot.jobs
+    if jobs.gpu_step is None or jobs.min_gpus is None or jobs.max_gpus is None or not jobs.gpu_step[row]:
+        return {"min_gpus": None, "max_gpus": None}
+    return {"min_gpus": int(jobs.min_gpus[row]), "max_gpus": int(jobs.max_gpus[row])}
+
+
+def _end(newest: Publication, job_id: str) -> dict[str, Any]:
+    """When a job is expected to end."""
+    found = newest.ends.get(job_id, NO_END)
+    names = ("end", "end_low", "end_high")
+    return {
+        name: round(moment, 3) if math.isfinite(moment) else None for name, moment in zip(names, found, strict=True)
+    }
 
 
 def _cells(newest: Publication, row: int) -> dict[str, Any]:

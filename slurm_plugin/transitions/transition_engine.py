@@ -53,8 +53,9 @@ class TransitionEngine:
         beneficiary: str = "",
         cells: str = "",
         parts: NodeParts = (),
+        why: str = "",
     ) -> None:
-        """Journal a new intent at its first step. `cells`, `parts`: as in Intent."""
+        """Journal a new intent at its first step. `cells`, `parts`: as in Intent; `why`: for the log, "" for the usual reason."""
         row, job = self._context.ledger.jobs[job_id], self._context.record(job_id)
         assert job is not None  # the plan was made from these records
         first = IntentStep.START if kind == IntentKind.START else IntentStep.HOLD
@@ -73,7 +74,7 @@ class TransitionEngine:
         )
         self._context.journal.begin(intent)
         self._context.intents[job_id] = intent
-        self._context.add_news(now, job_id, kind, _cause(intent, row))
+        self._context.add_news(now, job_id, kind, why or _cause(intent, row))
 
     def begin_start(
         self,

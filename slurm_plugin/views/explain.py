@@ -13,6 +13,7 @@ from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.views.alarms import pause_text
 from tiresias.slurm_plugin.views.decisions import decision_page
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
+from tiresias.slurm_plugin.views.predictions import end_text, last_change, sizes
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled, wrapped
@@ -72,8 +73,8 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     if "user" in job:
         yield "user", f"{job['user']}, partition {job['partition']}" if job.get("partition") else job["user"]
     if gpus := job.get("gpus", 0):
-        sizes = f"; elastic: {job['elastic']}" if job.get("elastic") else ""
-        yield "GPUs", (f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)) + sizes
+        elastic = f"; elastic: {job['elastic']}{_allowed(job)}" if job.get("elastic") else ""
+        yield "GPUs", (f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)) + elastic
     if rigid := job.get("rigid"):
         yield "elastic", f"no more: {printable(rigid, 300)}"
     if cluster := job.get("virtual_cluster"):
@@ -83,6 +84,10 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "depends on", dependency(one)
     yield from _service(job)
     yield from _progress(job)
+    if ends := end_text(job, now):
+        yield "expected end", ends
+    if change := last_change(explanation.get("runs", [])):
+        yield "size", change
     yield "preempted", _losses(explanation, now)
     if can := preemptable(job, slurm):
         yield "preemptable", can
@@ -93,6 +98,12 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "preemption", f"costs {cost:.1f} s of its GPUs (measured: save, release and restart)"
     if profile := job.get("profile"):
         yield "traffic", _traffic(profile)
+
+
+def _allowed(job: PublishedJob) -> str:
+    """Return the sizes that are possible now where they differ from what the owner states."""
+    now = sizes(job)
+    return f", now {now}" if now and now != job["elastic"].partition(":")[0] else ""
 
 
 def _service(job: PublishedJob) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tiresias.protocol.published_job import PublishedJob
 from tiresias.protocol.status import Status
+from tiresias.slurm_plugin.views.predictions import end_in, sizes
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,
@@ -38,8 +39,10 @@ COLUMNS = (
     Column("user", 6, share=1, limit=12),
     Column("name", 9, share=4, limit=32),
     Column("GPUs", 4, right=True),
+    Column("sizes", 5, right=True, needs=80),
     Column("state", 8),
     Column("time", 6, right=True),
+    Column("end in", 11, right=True, needs=86),
     Column("Q", 2),
     Column("GPU time", 8, right=True),
     Column("demotion", 8, right=True, needs=90),
@@ -54,6 +57,8 @@ COLUMNS = (
 )
 LEGEND = (
     ("time", "run time, or wait of a job that does not run"),
+    ("sizes", "GPUs that an elastic job can have, fewest and most"),
+    ("end in", "predicted from progress reports, with the interval of 90%"),
     ("Q, GPU time", "queue, and attained service in GPU-seconds or GPU-hours"),
     ("demotion", "run time left before the job falls to the next queue"),
     ("saved", "age of the newest checkpoint, updated within two minutes"),
@@ -66,6 +71,7 @@ STATE_STYLES = {
     "completing": "magenta", "starting": "cyan", "to start": "cyan", "to stop": "magenta", "blocked": "red",
 }  # fmt: skip
 NO_JOBS = "no jobs in the managed partitions"
+_OPTIONAL = {"sizes": "max_gpus", "end in": "end_low"}  # shown where a job has a value of that key
 _STYLES = {"consolidate": "few", "spread": "any", "apart": "two"}
 
 
@@ -124,12 +130,18 @@ class JobTable:
 
     def _columns(self, width: int) -> tuple[Sequence[Column], dict[str, int]]:
         """Return the columns and their widths; the column of reasons is left out where it is too narrow to read."""
-        columns = COLUMNS if self._listing.pointer is None else (POINTER, *COLUMNS)
+        columns = [one for one in (POINTER, *COLUMNS) if self._shows(one.title)]
         rows = [self.cells(job) for job in self._listing.jobs] if width >= UNLIMITED else []
         widths = fitted(columns, width, rows)
         if width >= UNLIMITED or widths[_WHY] >= _MIN_WHY_CELLS:
             return columns, widths
         return columns[:-1], fitted(columns[:-1], width)
+
+    def _shows(self, title: str) -> bool:
+        if title == POINTER.title:
+            return self._listing.pointer is not None
+        key = _OPTIONAL.get(title)
+        return key is None or any(job.get(key) is not None for job in self._listing.jobs)
 
     def _block(self, job: PublishedJob, columns: Sequence[Column], widths: dict[str, int], width: int) -> list[Text]:
         """Return the row of a job and the rest of its reason: in the column of reasons, or across the table below it."""
@@ -155,8 +167,10 @@ class JobTable:
             "user": (job.get("user", ""), ""),
             "name": (job.get("name", ""), ""),
             "GPUs": (str(job.get("gpus", 0)), ""),
+            "sizes": (sizes(job), ""),
             "state": (state, STATE_STYLES.get(state, "")),
             "time": (duration(job.get("ran", 0.0) if job.get("nodes") else job.get("waited", 0.0)), ""),
+            "end in": (end_in(job, self._now), ""),
             "Q": (f"Q{job['queue'] + 1}" if "queue" in job else "", ""),
             "GPU time": (gpu_time(job["attained"]) if "attained" in job else "", ""),
             "demotion": (demotion(job, self._limits), ""),

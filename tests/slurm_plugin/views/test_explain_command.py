@@ -268,3 +268,38 @@ def test_an_array_is_shown_in_groups_of_its_tasks(tmp_path: Path, asked: str) ->
     assert max(map(len, lines)) <= 80
     json_lines = explained(tmp_path, ARRAY, asked)
     assert not any("…" in line for line in json_lines)
+
+
+def test_explain_when_a_job_ends_and_what_a_change_of_its_size_gained() -> None:
+    job: Any = {
+        "id": "7",
+        "state": "RUNNING",
+        "submit_time": 1.0,
+        "preemptions": 0,
+        "why": "",
+        "gpus": 8,
+        "elastic": "2-8",
+    }
+    end = {"end": 4000.0, "end_low": 3700.0, "end_high": 4600.0, "min_gpus": 2, "max_gpus": 8}
+    first: Any = {"restart": 0, "start": 1.0, "end": 50.0, "gpus": 4, "nodes": ["gpu01:4"], "timed": 1.0}
+    second = first | {"restart": 1, "start": 60.0, "end": 0, "gpus": 8, "timed": 0.55, "expected": 0.6}
+
+    def text(job: Any, *runs: Any) -> str:
+        output = io.StringIO()
+        answer: Any = {"job": job, "runs": list(runs), "decisions": []}
+        Console(file=output, width=140).print(render_explanation(answer, 140, 400.0))
+        return " ".join(output.getvalue().split())
+
+    shown = text(job | end, first, second)
+    assert "8; elastic: 2-8 " in shown
+    assert "in 1h00m (90%:" in shown
+    assert "grew from 4 to 8 GPUs in run 2: 0.55s a step instead of 1s, 1.8 times as fast, expected were 0.6s" in shown
+    assert "service step expected" in shown, "columns of the runs"
+    assert "elastic: 2-8, now 2-4" in text(job | end | {"max_gpus": 4})
+    assert "shrank from 8 to 4 GPUs in run 2: its steps are not timed yet" in text(
+        job, second, first | {"restart": 1, "timed": None}
+    )
+    assert "not expected to converge" in text(job | {"end_low": 3700.0, "end": None, "end_high": None})
+    plain = text(job, first | {"timed": None})
+    assert "expected" not in plain
+    assert "grew" not in plain

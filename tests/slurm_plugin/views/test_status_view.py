@@ -253,3 +253,22 @@ def test_an_svg_has_the_width_of_its_texts(svg: Path) -> None:
     assert found
     for length, text in found:
         assert float(length) == pytest.approx(12.2 * len(html.unescape(text)), abs=1), html.unescape(text)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (110, True), (200, True), (10_000, True)])
+def test_sizes_and_predicted_ends_are_shown_where_a_job_has_them(
+    status: dict[str, Any], width: int, shown: bool
+) -> None:
+    assert "end in" not in "\n".join(drawn(status, width, 60))
+    status["jobs"][0] |= {
+        "min_gpus": 2,
+        "max_gpus": 16,
+        "end_low": NOW + 6000,
+        "end": NOW + 7800,
+        "end_high": NOW + 8400,
+    }
+    status["jobs"][1] |= {"end_low": NOW + 4000, "end": None, "end_high": None}
+    text = "\n".join(drawn(status, width, 60))
+    assert ("2h10m ±30m" in text) == shown
+    assert (">1h06m" in text) == shown
+    assert "2-16" in text
