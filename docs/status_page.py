@@ -10,11 +10,13 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from tiresias.protocol.explanation import ArrayExplanation, Explanation
 from tiresias.protocol.published_cells import Cells
 from tiresias.protocol.published_job import HistoryPage, PublishedPastJobWithRuns
+from tiresias.protocol.published_progress import PublishedProgress
 from tiresias.protocol.status import VERSION, Status
 
 ANSWERS: dict[str, tuple[Any, ...]] = {
     '`{"op": "status"}`': (Status,),
     '`{"op": "explain", "job": "12"}`': (Explanation, ArrayExplanation),
+    '`{"op": "progress", "job": "12"}`': (PublishedProgress,),
     '`{"op": "history"}`': (HistoryPage, PublishedPastJobWithRuns),
     '`{"op": "cells"}`': (Cells,),
 }

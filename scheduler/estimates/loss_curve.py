@@ -91,6 +91,14 @@ class LossCurve:
         """Return the loss that the law predicts at steps."""
         return np.asarray(self.scale * self.law.loss(np.asarray(step, np.float64)))
 
+    def interval(self, step: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the lowest and the highest loss at steps, by all laws that predict the held-out points about equally well."""
+        steps = np.asarray(step, np.float64)
+        plausible = [law for law in self.laws if law.error <= _PLAUSIBLE * self.laws[0].error]
+        losses = np.array([law.curve.loss(steps) for law in plausible])
+        wide = _WITHIN_90 * self.laws[0].error
+        return self.scale * np.maximum(losses.min(axis=0) - wide, 0.0), self.scale * (losses.max(axis=0) + wide)
+
     def steps_to(self, loss: float) -> Remaining:
         """Return the steps until the loss has fallen to a value."""
         aim = loss / self.scale

@@ -62,6 +62,7 @@ class PublishStage:
             due=_deadlines(context),
             cells=cache(context.pools.report) if context.config.virtual_clusters else None,
             ends=dict(memory.observer.estimates.ends),
+            sizes=dict(memory.observer.estimates.sizes),
             guarantees=dict(self._services.guarantees.by_cluster),
         )
 

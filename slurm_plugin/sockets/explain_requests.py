@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.comments.start_times import notes, starts_of
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped, matching
 from tiresias.slurm_plugin.sockets.history_pages import ALL_TIME, HistoryPages, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.privacy import Privacy
+from tiresias.slurm_plugin.sockets.progress_answers import progress_of
 from tiresias.slurm_plugin.sockets.slurm_facts import Index, dependencies, named, slurm_facts
 from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
@@ -71,6 +72,19 @@ class Explanations:
             if len(ids) == 1:
                 return self._one(ids[0], request)
             return self._array(ids, request)
+        except sqlite3.Error as error:
+            raise unreadable(self._journal, error) from None
+
+    def progress(self, request: ExplainRequest) -> dict[str, Any]:
+        """Return what one job reported.
+
+        Raises:
+            TiresiasError: no such job, or the user may not see it.
+        """
+        try:
+            found, row = self._facts(request.requested, request, Index.of(request.newest))
+            sizes = request.newest.sizes.get(request.requested)
+            return progress_of(found["job"], row, self._past.history, sizes)
         except sqlite3.Error as error:
             raise unreadable(self._journal, error) from None
 

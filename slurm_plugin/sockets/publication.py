@@ -19,6 +19,7 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.control import JobReport
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.estimates.size_estimate import SizeEstimate
 from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot
 from tiresias.scheduler.place.placements import style_name
@@ -69,6 +70,7 @@ class Publication:
     cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
     ends: Mapping[str, PredictedEnd] = field(default_factory=dict)  # of running jobs that report their progress
+    sizes: Mapping[str, SizeEstimate] = field(default_factory=dict)  # what is predicted of elastic jobs
     tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
@@ -121,18 +123,21 @@ class Publisher:
         if request.get("op") == "status":
             return self._page(peer.uid) if request.get("brief") is True else self._view(peer.uid)
         if request.get("op") == "explain" and isinstance(request.get("job"), str):
-            return self._explained(request["job"], peer.uid)
+            return self._explanations.answer(self._about(request["job"], peer.uid))
+        if request.get("op") == "progress" and isinstance(request.get("job"), str):
+            return self._explanations.progress(self._about(request["job"], peer.uid))
         if request.get("op") == "history":
             return self._history_pages.answer(request, peer.uid)
         if request.get("op") == "cells":
             return self._cells.answer(self._published(), peer.uid)
         raise TiresiasError(
-            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"}, {"op": "history"} and {"op": "cells"}'
+            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"}, {"op": "progress", "job": "ID"}, '
+            '{"op": "history"} and {"op": "cells"}'
         )
 
-    def _explained(self, job: str, uid: int) -> dict[str, Any]:
+    def _about(self, job: str, uid: int) -> ExplainRequest:
         shown = {job["id"]: job for job in self._view(uid)["jobs"]}
-        return self._explanations.answer(ExplainRequest(job, uid, self._published(), shown))
+        return ExplainRequest(job, uid, self._published(), shown)
 
     def _published(self) -> Publication:
         if self._newest is None:

@@ -24,6 +24,10 @@ COMMANDS = {
     "deadman": ("tiresias.slurm_plugin.commands.deadman", "release what a dead or hung controller holds"),
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
+    "progress": (
+        "tiresias.slurm_plugin.commands.progress_command",
+        "how far a job is: its losses, their fit, its predicted end",
+    ),
     "cells": ("tiresias.slurm_plugin.commands.cells_command", "what virtual clusters own, use and could start now"),
     "history": ("tiresias.slurm_plugin.commands.history", "what users and jobs had, and what preemptions cost"),
     "ledger": ("tiresias.slurm_plugin.commands.ledger", "compare the ledger with Slurm's accounting; rebuild it"),

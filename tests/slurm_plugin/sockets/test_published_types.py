@@ -12,8 +12,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from tests.slurm_plugin.sockets.test_publication import NOW, ROOT, Sight
+from tiresias.errors import TiresiasError
 from tiresias.protocol.explanation import Explanation
 from tiresias.protocol.published_job import HistoryPage, PublishedJob, PublishedPastJobWithRuns
+from tiresias.protocol.published_progress import PublishedProgress
 from tiresias.protocol.status import PublishedQueue, Status
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
@@ -116,3 +118,12 @@ def test_the_page_documents_each_key() -> None:
     assert len(rows) > 150
     assert [row for row in rows if len(row) != 3 or len(row[2]) < 5] == []
     assert all(f"| `{key}` | " in text for key in (*Status.__annotations__, *PublishedJob.__annotations__))
+
+
+def test_the_progress_is_as_declared(answer: Callable[..., Any]) -> None:
+    found = answer(op="progress", job="1")
+    assert not [*faults(found, PublishedProgress)]
+    assert found.keys() == PublishedProgress.__annotations__.keys()
+    assert (found["losses"], found["until"], found["sizes"]) == ([], None, [])
+    with pytest.raises(TiresiasError, match="job 99: not known here"):
+        answer(op="progress", job="99")
