@@ -61,22 +61,27 @@ def at_least_size(snapshot: Snapshot, plan: Plan) -> Snapshot | None:
     return replace(snapshot, jobs=replace(jobs, gpus=np.where(stuck, least, jobs.gpus)))
 
 
-def resizes(snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig) -> Iterator[Resize]:
+def resizes(
+    snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig, weighs_cost: bool = True
+) -> Iterator[Resize]:
     """Yield the changes of running jobs that go on to other sizes.
 
-    A job gets more GPUs where that gains more than the change costs. It gets fewer where an eligible job waits, or where another
-    one, whose seconds by size are predicted, gets more.
+    A job gets more GPUs where that gains more than the change costs, or that is not weighed. It gets fewer where an eligible job
+    waits, or where another one gets more and there are predictions.
 
     Args:
         snapshot: Jobs, nodes and allocations.
         sizes: The GPUs that the sizing found for each job, shape (jobs,).
         plan: The plan.
         config: The configuration of the stages.
+        weighs_cost: Whether a job gets more GPUs only where that pays.
     """
     jobs = snapshot.jobs
     may = is_elastic(jobs) & (jobs.state == JobState.RUNNING) & jobs.movable & (plan.effect == Effect.KEEP)
     others_wait = bool(((jobs.state == JobState.WAITING) & jobs.eligible & (plan.effect == Effect.WAIT)).any())
-    grows = may & (sizes > jobs.gpus) & _pays(jobs, sizes, preemption_costs(jobs, config))
+    grows = may & (sizes > jobs.gpus)
+    if weighs_cost:
+        grows &= _pays(jobs, sizes, preemption_costs(jobs, config))
     frees = others_wait or (jobs.seconds_by_size is not None and bool(grows.any()))
     for row in np.flatnonzero(grows | (may & (sizes < jobs.gpus) & frees)).tolist():
         yield Resize(jobs.id[row], int(sizes[row]))
