@@ -3,13 +3,14 @@
     python3 -m tiresias.sandbox.trainer --job 7 --model vgg19 --gpus 8 --seconds 240 --results /shared/results
 
 It makes the model's number of iterations in --seconds on as few nodes as possible, and takes longer on more nodes where the
-model is sensitive to placement. Each iteration updates a small state that depends on all previous iterations, so a lost or
+model is sensitive to placement. With --scaling A an elastic job that runs with G GPUs trains (G / --gpus) ** A times as fast; A = 1
+is linear. Each iteration updates a small state that depends on all previous iterations, so a lost or
 repeated one changes the loss curve. The trainer saves its state with a payload of scaled size through the checkpoint store,
 periodically and at the checkpoint signal, and resumes. With --report-every it reports its steps and their total, as a user's
 program does.
 
 RESULTS/JOB.jsonl, append-only, one object per event, `time` in epoch seconds:
-    {"event": "start", "time", "restart", "first_step", "redone", "nodes", "slowdown"}
+    {"event": "start", "time", "restart", "first_step", "redone", "nodes", "gpus", "slowdown"}
     {"event": "stop", "time", "step"}            saved and exited after the checkpoint signal
     {"event": "finish", "time", "step", "job", "model", "gpus", "steps", "starts", "steps_per_run", "redone", "loss", "curve"}
 RESULTS/JOB.step contains the newest completed iteration, so that the next run can count the iterations lost by a kill -9.
@@ -51,6 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--time-scale", type=float, default=1.0, help="seconds of the trace per second")
     parser.add_argument("--gpus-per-node", type=int, default=4)
     parser.add_argument(
+        "--scaling", type=float, default=0.0, metavar="A",
+        help="speed by GPUs: (GPUs of the run / --gpus) ** A (default: the GPUs of the run do not matter)",
+    )  # fmt: skip
+    parser.add_argument(
         "--placement-effect",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -85,8 +90,10 @@ class Trainer:
         self.model = models.model(args.model)
         self.steps = max(1, round(args.seconds / self.model.iteration))
         self.nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
-        spread = models.slowdown(self.model, args.gpus, self.nodes, args.gpus_per_node)
-        self.slowdown = spread if args.placement_effect else 1.0
+        self.gpus = int(os.environ.get("SLURM_NTASKS", args.gpus)) if args.scaling else args.gpus  # a GPU for each task
+        spread = models.slowdown(self.model, self.gpus, self.nodes, args.gpus_per_node)
+        by_size = (args.gpus / self.gpus) ** args.scaling
+        self.slowdown = (spread if args.placement_effect else 1.0) * by_size
         self.iteration = max(args.seconds, MIN_DURATION_S) / args.time_scale / self.steps * self.slowdown
         self.payload = int(self.model.size * BYTES_PER_MB * args.payload_scale)
         self.events = Events(args.results / f"{args.job}.jsonl")
@@ -106,6 +113,7 @@ class Trainer:
             first_step=state.step,
             redone=redone,
             nodes=self.nodes,
+            gpus=self.gpus,
             slowdown=self.slowdown,
         )
         return self._loop(state)

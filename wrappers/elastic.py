@@ -5,6 +5,7 @@ The controller changes the request of such a job before it starts it again: its 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -39,6 +40,12 @@ def check_plain(env: Mapping[str, str]) -> None:
         )
 
 
+def check_left_alone(env: Mapping[str, str], reason: str) -> None:
+    """Raise UsageError where an elastic job would be left to sbatch, as a heterogeneous one."""
+    if env.get(environment.ELASTIC) and reason:
+        raise UsageError(f"{OPTION} is not possible: the job would be left to sbatch as it is: {reason}; leave one out")
+
+
 def check_request(env: Mapping[str, str], asked: Mapping[str, str]) -> None:
     """Raise UsageError where the request cannot change its size. asked: the submit options."""
     if not env.get(environment.ELASTIC):
@@ -47,10 +54,35 @@ def check_request(env: Mapping[str, str], asked: Mapping[str, str]) -> None:
         raise UsageError(
             f"{OPTION} contradicts --no-requeue: a job changes its size when it starts again; leave one out"
         )
+    _check_sizes(env[environment.ELASTIC], asked)
     for name, why in _CONTRADICTED.items():
         if name in asked:
             option = f"--{name}" if len(name) > 1 else f"-{name}"
             raise UsageError(f"{OPTION} contradicts {option}: {why}")
+
+
+def _check_sizes(text: str, asked: Mapping[str, str]) -> None:
+    """Raise UsageError where no size but the requested one is possible, as far as the request has numbers."""
+    sizes, by_node = elastic_sizes.read(text), _number(asked, "gpus-per-node")
+    unit, counted = (by_node, ("nodes", "N")) if by_node else (_number(asked, "gpus-per-task"), ("ntasks", "n"))
+    is_stated = any(name in asked for name in counted)
+    count = _number(asked, *counted) if is_stated else 1
+    if sizes is None or not unit or not count:
+        return
+    requested = unit * count
+    step = math.lcm(unit, sizes.step)
+    least = requested - max(requested - sizes.least, 0) // step * step
+    if least == requested and requested + step > sizes.most:
+        raise UsageError(
+            f"{OPTION}={text}: sizes differ from the {requested} GPUs that the job requests by multiples of {step}, and none "
+            f"is from {sizes.least} to {sizes.most}; state other sizes"
+        )
+
+
+def _number(asked: Mapping[str, str], *names: str) -> int:
+    """Return a number of the request; 0 where it is missing, has a type ("a100:4") or is a range."""
+    found = next((asked[name] for name in names if name in asked), "").rpartition(":")[2]
+    return int(found) if re.fullmatch("[0-9]{1,7}", found, re.ASCII) else 0
 
 
 def run_environment(env: Mapping[str, str]) -> dict[str, str]:

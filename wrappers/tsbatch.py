@@ -108,6 +108,7 @@ def _submitted(words: list[str]) -> int:
     try:
         submission = parse(words)
     except UnsupportedOptions as reason:
+        elastic.check_left_alone(os.environ, str(reason))
         if str(reason):
             log_line(f"left to sbatch as it is, so the job will not be preempted: {reason}")
         return _exec(words)
@@ -170,6 +171,7 @@ def _find(script: str, chdir: str) -> str:
 def submit(submission: Submission) -> int:
     """Run sbatch with the supervisor in the job's script; its exit code. Raises UsageError."""
     if submission.refused:
+        elastic.check_left_alone(os.environ, submission.refused)
         log_line(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
         return _pipe(submission.words, submission.script)
     asked = submission.asked()

@@ -6,6 +6,10 @@
 
 The Trainer writes its folder (weights, optimizer, scheduler, generators of each rank, its own state) as it does for `save_steps`;
 the store takes the files over, hashed and committed as one. The Trainer finds its place in the data by itself.
+
+Also on another number of ranks, where each step has the same samples: `saver.keep_batch(args, 64)` before the Trainer is made.
+The samples of the data set must be a multiple of that batch. Ranks that did not exist before have the generators that the program
+seeds.
 """
 
 from __future__ import annotations
@@ -28,10 +32,23 @@ class TrainerCheckpoint(TrainerCallback):
         self._checkpointer = checkpointer
         self._leaving = self._only_requested = False
 
+    def keep_batch(self, args: Any, global_batch: int) -> None:
+        """Set the samples of a pass and the passes of a step so that each step has `global_batch` samples on all ranks together.
+
+        Args:
+            args: TrainingArguments; `per_device_train_batch_size` is taken as the most samples that fit into one pass.
+            global_batch: Samples of a step.
+
+        Raises:
+            UsageError: The ranks cannot have equal shares.
+        """
+        share = self._checkpointer.batch(global_batch, args.per_device_train_batch_size)
+        args.per_device_train_batch_size, args.gradient_accumulation_steps = share.of_pass, share.passes
+
     def resume_path(self, output_dir: str) -> str | None:
         """The newest good checkpoint as a folder that the Trainer reads; None: there is none. Every rank calls it, after
         TrainingArguments have been made. Raises as Checkpointer.restore."""
-        found = self._checkpointer.restore()
+        found = self._checkpointer.restore(reshard=True)
         if found is None:
             return None
         folder = Path(output_dir) / "resumed"

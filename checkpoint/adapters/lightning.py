@@ -8,6 +8,10 @@ What Lightning itself would save goes through the store, and with it what it wou
 position in the data. Its own requeueing is switched off: on its signal it would write an unverified checkpoint and call
 `scontrol requeue`, which does not exist in most containers, and then two would requeue the same job.
 
+Also on another number of ranks, where each step has the same samples: the loader has `share.of_pass` samples of a
+`share = checkpointer.batch(64)`, the Trainer accumulate_grad_batches=share.passes, and the sampler rank and ranks of
+`checkpointer.world`. The samples of the data set must be a multiple of the batch.
+
 Ranks are started by srun or torchrun. Strategies that write sharded files by themselves (FSDP, DeepSpeed) are refused at the start.
 """
 
@@ -36,7 +40,7 @@ class LightningCheckpoint(Callback):
         self._checkpointer, self._sampler = checkpointer, sampler
         self._state = TrainingState(sampler=sampler)
         self._total_steps: int | None = None
-        self._found = checkpointer.restore()
+        self._found = checkpointer.restore(reshard=True)
         self._io = _StoreIO(self._found)
         self._on_sigterm = signal.getsignal(signal.SIGTERM)
         if self._found:  # the sampler's place, before a loader asks for it; the generators once more at the start
@@ -50,6 +54,10 @@ class LightningCheckpoint(Callback):
     def plugins(self) -> list[Any]:
         """For the Trainer."""
         return [self._io, *([SLURMEnvironment(auto_requeue=False)] if SLURMEnvironment.detect() else [])]
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Take the passes of a step, before Lightning restores its loops."""
+        self._io.passes = trainer.accumulate_grad_batches
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Here the loaders have drawn their seeds and no batch has been fetched."""
@@ -93,7 +101,7 @@ class LightningCheckpoint(Callback):
             raise TiresiasError(
                 f"{type(trainer.strategy).__name__} writes its checkpoints by itself; use strategy='ddp'"
             )
-        return encoding.pack("lightning", self._io.caught)
+        return encoding.pack("lightning", self._io.caught) | {"passes": trainer.accumulate_grad_batches}
 
 
 def _may_stop(trainer: Any, batches: int) -> bool:
@@ -114,6 +122,7 @@ class _StoreIO(TorchCheckpointIO):
         super().__init__()
         self._found = found
         self.caught: dict[str, Any] | None = None
+        self.passes = 1  # of a step in this run
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         if path == _PLACEHOLDER:
@@ -125,4 +134,13 @@ class _StoreIO(TorchCheckpointIO):
         if path != _PLACEHOLDER or self._found is None:
             return super().load_checkpoint(path, *args, **options)  # type: ignore[no-any-return]
         found: dict[str, Any] = encoding.unpack(self._found.state, "lightning")
+        before = self._found.state.get("passes", self.passes)
+        _count_in(found["loops"]["fit_loop"]["epoch_loop.batch_progress"], before, self.passes)
         return found
+
+
+def _count_in(progress: dict[str, Any], before: int, now: int) -> None:
+    """Count the batches that are done in passes of this run's length. They are saved between two steps: all counts are whole."""
+    for counts in (progress["total"], progress["current"]):
+        for name, count in counts.items():
+            counts[name] = count * now // before

@@ -6,6 +6,9 @@ a share of them (--reporting). las+random: all jobs are placed in one style. Wit
 rule of the controller (las+virtual_clusters, las+gpu_quotas, las+private_clusters), or as Slurm has it (slurm-fairshare,
 slurm-grptres, slurm-private); a second table has the waits of each tenant.
 
+With +elastic after a policy of the controller its jobs are elastic, from a quarter of the GPUs of the trace to four times as many,
+and with G GPUs (G / GPUs of the trace) ** --scaling times as fast.
+
 All clusters run at the same time unless --sequential is given. Times in the tables are seconds of the trace: measured times
 multiplied by the time scale. `simulated / measured`: the mean JCT of a simulation of the same jobs, charged with the measured
 medians of starts and preemptions, over the measured one.
@@ -14,6 +17,7 @@ Examples:
   tiresias sandbox replay testbed480_seed1.csv --policy las,slurm-fifo
   tiresias sandbox replay trace.csv --policy slurm-fifo,slurm-backfill,las,adaptive,adaptive+reports --no-placement-effect
   tiresias sandbox replay trace.csv --policy las --jobs 60 --compress 3 --json out.json
+  tiresias sandbox replay trace.csv --policy las,las+elastic --jobs 60 --compress 3 --no-placement-effect
   tiresias sandbox replay trace.csv --policy slurm-private,slurm-grptres,las+private_clusters,las+virtual_clusters \
     --virtual-clusters vcs.toml --nodes 12 --gpus-per-node 8 --nodes-per-leaf 2 --fewest-nodes
 """
@@ -40,6 +44,7 @@ from tiresias.sandbox.replay.replay_tenants import ReplayTenants
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES
+from tiresias.scheduler.stages import SIZINGS
 from tiresias.simulator.commands import argument_types as types
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.trace import TraceJob, read_trace
@@ -60,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="P[,P...]",
         help=f"some of {', '.join(SHOWN)}; adaptive+reports: with reports; las+random: all in one placement; "
+        "las+elastic: jobs change their size; "
         "las+virtual_clusters: with tenants",
     )
     parser.add_argument(
@@ -73,6 +79,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report-seed", type=types.whole_number("--report-seed"), default=1, metavar="N",
         help="seed of their choice (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sizing", choices=tuple(name for name in SIZINGS.built_in if name != "fixed"), default=default.sizing,
+        help="policies with +elastic: how the GPUs of each job are found (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scaling", type=types.share("--scaling"), default=0.8, metavar="A",
+        help="speed of elastic jobs with g times their GPUs: g ** A (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--time-scale",
@@ -219,6 +233,8 @@ def _options(args: argparse.Namespace) -> Options:
         reporting=Reporting(args.reporting, seed=args.report_seed),
         nodes_per_leaf=args.nodes_per_leaf,
         fewest_nodes=args.fewest_nodes,
+        sizing=args.sizing,
+        scaling=args.scaling if any(name.endswith("+elastic") for name in args.policy.split(",")) else 0.0,
     )
 
 

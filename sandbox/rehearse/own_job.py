@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol import control, environment
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, RequestChange, SlurmJob
 from tiresias.wrappers import sbatch_options, settings
 from tiresias.wrappers.scheduling_notes import submit_options
 
@@ -85,6 +85,15 @@ class OwnJob:
     def requeue(self) -> None:
         """Requeue the job. Raises JobRefused."""
         self._slurm.requeue(self.id)
+
+    def change(self, request: RequestChange) -> None:
+        """Change the request of the waiting job, and let it start at once. Raises JobRefused."""
+        self._slurm.pin(self.id, request)
+
+    @property
+    def control_root(self) -> Path:
+        """The root of the control folders."""
+        return Path(self.settings[environment.CONTROL_ROOT])
 
     def elsewhere(self, job: SlurmJob, before: Sequence[str]) -> bool:
         """Let the waiting job start at once, on other nodes than its last run's where enough are idle; return whether they

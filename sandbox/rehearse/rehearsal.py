@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.protocol.control import JobReport
+from tiresias.protocol.elastic_sizes import FIXED
+from tiresias.sandbox.rehearse.other_size import other_size, ranks_differ
 from tiresias.sandbox.rehearse.own_job import POLL_INTERVAL_S, JobRefused, OwnJob
 from tiresias.sandbox.rehearse.requirements import RehearsalFinding, RehearsalOptions
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 REQUEUE_TIMEOUT_S = 120.0  # for Slurm's clean-up after a requeue: KillWait and more
+RANKS_TIMEOUT_S = 10.0  # from the first step of a run until all its ranks have registered
 LOG_TAIL_LINES = 6  # shown when a run failed
 
 Report = Callable[[str], None]
@@ -100,6 +103,10 @@ class Rehearsal:
 
     def _saves(self) -> bool:
         """Send the checkpoint signal and wait for the checkpoint."""
+        stated = self._report_of(0).elastic
+        self._sizes = "" if stated == FIXED else stated
+        if not self._uses_its_size(0):
+            return False
         job = self.job.record(fresh=True)
         self._nodes = [share.node for share in job.shares] if job else []
         began = time.monotonic()
@@ -145,14 +152,47 @@ class Rehearsal:
                 f"the job was not queued again within {REQUEUE_TIMEOUT_S:g} s",
                 "check for processes that ignore SIGTERM",
             )
-        job = self.job.record(fresh=True)
+        job, self._elsewhere, self._gpus = self.job.record(fresh=True), False, 0
+        if job and job.state == "PENDING" and self._sizes:
+            return self._changes_its_size(job)
         self._elsewhere = bool(job and job.state == "PENDING" and self.job.elsewhere(job, self._nodes))
         where = "on other nodes" if self._elsewhere else "on any free nodes"
         self.report(f"requeued; the job starts again {where}")
         return True
 
+    # elastic jobs
+
+    def _changes_its_size(self, job: SlurmJob) -> bool:
+        """Let the requeued job start with another number of GPUs, as the controller does."""
+        found = other_size(job, self._sizes)
+        if not found.gpus:
+            return self._not_elastic(found.why, "other sizes, or another request")
+        try:
+            self.job.change(found.change)
+        except JobRefused as error:
+            return self._not_elastic(f"Slurm does not accept it with {found.gpus} GPUs: {error}", "other sizes")
+        self._gpus = found.gpus
+        self.report(f"requeued; the job starts again with {found.gpus} GPUs in place of {job.gpus}")
+        return True
+
+    def _uses_its_size(self, run: int) -> bool:
+        job = self.job.record(fresh=True)
+        if not self._sizes or job is None or self._report_of(run).alone:
+            return True
+        self._until(lambda: not ranks_differ(self.job.control_root, job), RANKS_TIMEOUT_S)
+        if words := ranks_differ(self.job.control_root, job):
+            return self._not_elastic(
+                f"the program ignores the number of GPUs: {words}", "start as many ranks as SLURM_NTASKS"
+            )
+        return self._fine(f"elastic: run {run} used {job.gpus} GPUs")
+
+    def _not_elastic(self, why: str, advice: str) -> bool:
+        return self._missing(f"not elastic: {why}", f"{advice}; or submit it without --elastic")
+
     def _resumes(self) -> bool:
         if not self._trains(1):
+            if self._gpus:
+                self._not_elastic(f"it does not resume with {self._gpus} GPUs", "restore on any number of ranks")
             return False
         report = self._report_of(1)
         self.seconds["restore"] = round(report.restore or 0.0, 3)
@@ -170,7 +210,8 @@ class Rehearsal:
             return self._missing(
                 f"run 1 restored step {step}, but its loop began at step {report.at}", "begin the loop at found.step"
             )
-        return self._fine(f"resumed from step {step}{where}, {self.seconds['restore']:.1f} s after its start")
+        resumed = self._fine(f"resumed from step {step}{where}, {self.seconds['restore']:.1f} s after its start")
+        return resumed and self._uses_its_size(1)
 
     def _goes_on(self) -> None:
         self._until(self._over, min(self.options.after, 10.0))

@@ -1,6 +1,7 @@
 """The policies of a replay by name: those that the controller runs, and unmodified Slurm. Pure.
 
 NAME[+PLACEMENT][+reports]: a policy of the controller, with all jobs in one placement, and with jobs that report their progress.
+NAME[+reports]+elastic: the jobs are elastic, and their sizes change (--sizing).
 NAME+RULE: tenants share the cluster by this rule of the controller, such as las+virtual_clusters.
 slurm-fifo and slurm-backfill: unmodified Slurm. slurm-fairshare, slurm-grptres and slurm-private: the same with tenants.
 """
@@ -13,7 +14,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.stages import POLICIES, TENANT_RULES
 from tiresias.simulator.simulated_placement import BY_SKEW, STYLES
 
-REPORTS = "reports"
+REPORTS, ELASTIC = "reports", "elastic"
 FAIR_SHARE, GROUP_LIMITS, PARTITIONS = "slurm-fairshare", "slurm-grptres", "slurm-private"
 PRIVATE_RULE = "private_clusters"
 WITHOUT_TENANTS = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
@@ -35,25 +36,29 @@ class ReplayPolicy(NamedTuple):
         style: Placement of all jobs; BY_SKEW: by their models.
         reports: Whether jobs report their progress.
         rule: The rule by which tenants share the cluster; "": there are no tenants.
+        elastic: Whether the jobs are elastic.
     """
 
     name: str
     style: str = BY_SKEW
     reports: bool = False
     rule: str = ""
+    elastic: bool = False
 
     @classmethod
     def parsed(cls, text: str) -> ReplayPolicy:
         """Return the policy of this name, one of MANAGED_POLICIES."""
         name, *parts = text.split("+")
         style = next((part for part in parts if part in _STYLES), BY_SKEW)
-        return cls(name, style, REPORTS in parts, next((part for part in parts if part in TENANT_RULES.built_in), ""))
+        rule = next((part for part in parts if part in TENANT_RULES.built_in), "")
+        return cls(name, style, REPORTS in parts, rule, ELASTIC in parts)
 
     @property
     def text(self) -> str:
         """The name of this policy in a replay."""
         style = [] if self.style == BY_SKEW else [self.style]
-        return "+".join([self.name, *style, *([REPORTS] if self.reports else []), *([self.rule] if self.rule else [])])
+        marks = [(self.reports, REPORTS), (bool(self.rule), self.rule), (self.elastic, ELASTIC)]
+        return "+".join([self.name, *style, *(mark for is_set, mark in marks if is_set)])
 
     @property
     def label(self) -> str:
@@ -61,7 +66,7 @@ class ReplayPolicy(NamedTuple):
         words = [_OWN_LABELS.get(self.name) or f"Tiresias, {_words(self.name)}"]
         words += [] if self.style == BY_SKEW else [_words(self.style)]
         words += [_words(self.rule)] if self.rule else []
-        return ", ".join([*words, *([REPORTS] if self.reports else [])])
+        return ", ".join([*words, *([REPORTS] if self.reports else []), *([ELASTIC] if self.elastic else [])])
 
 
 def _words(name: str) -> str:
@@ -74,6 +79,9 @@ _MANAGED = [
     for style in (BY_SKEW, *_STYLES)
     for name in POLICIES.built_in
 ] + [ReplayPolicy(name, rule=rule) for rule in TENANT_RULES.built_in for name in POLICIES.built_in]
+_MANAGED += [
+    ReplayPolicy(name, reports=reports, elastic=True) for reports in (False, True) for name in POLICIES.built_in
+]
 MANAGED_POLICIES = {policy.text: policy.label for policy in _MANAGED}
 LABELS = MANAGED_POLICIES | STOCK_POLICIES
 SHOWN = (*POLICIES.built_in, *STOCK_POLICIES)
@@ -103,6 +111,6 @@ def check_names(names: list[str]) -> None:
         if name not in LABELS:
             raise UsageError(
                 f"no policy {name!r}: use any of {', '.join(SHOWN)}; after a policy of the controller, +{REPORTS} (jobs report "
-                f"their progress) or, for all jobs in one placement, + and one of {', '.join(_STYLES)}, such as las+random; with "
-                f"tenants + and one of {', '.join(TENANT_RULES.built_in)}"
+                f"their progress) and +{ELASTIC} (jobs change their size) or, for all jobs in one placement, + and one of "
+                f"{', '.join(_STYLES)}, such as las+random; with tenants + and one of {', '.join(TENANT_RULES.built_in)}"
             )

@@ -44,7 +44,6 @@ def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summa
     done = [result for result in results if result.finished]
     jct = np.array([result.jct for result in done]) * time_scale
     training = np.array([result.training for result in done]) * time_scale
-    widths = np.array([result.job.num_gpus for result in done], dtype=float)
     makespan = _makespan(done) * time_scale
     return {
         "mean_jct": _mean(jct),
@@ -55,7 +54,9 @@ def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summa
         "mean_queueing": _mean(jct - training),
         "mean_first_queueing": _mean(np.array([result.runs[0].start - result.submit for result in done]) * time_scale),
         "preemptions": sum(len(result.runs) - 1 for result in results if result.runs),
-        "gpu_utilization": float(widths @ training / (gpus * makespan)) if done else float("nan"),
+        "gpu_utilization": sum(result.gpu_seconds for result in done) * time_scale / (gpus * makespan)
+        if done
+        else float("nan"),
         "jobs": len(done),
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class ReplayProgress:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One run of a job; end and last_step are nan and -1 for a killed run."""
+    """One run of a job; end and last_step are nan and -1 for a killed run; gpus: 0 for those that the job requests."""
 
     restart: int
     start: float
@@ -46,6 +46,7 @@ class JobRun:
     slowdown: float
     end: float = NEVER
     last_step: int = -1
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ class JobResult:
     def training(self) -> float:
         """Seconds in which the trainer ran, without killed runs, whose end is unknown."""
         return sum(run.end - run.start for run in self.runs if not math.isnan(run.end))
+
+    @property
+    def gpu_seconds(self) -> float:
+        """GPU-seconds in which the trainer ran, as `training`."""
+        ended = [run for run in self.runs if not math.isnan(run.end)]
+        return sum((run.gpus or self.job.num_gpus) * (run.end - run.start) for run in ended)
 
     @property
     def overlapping(self) -> bool:
@@ -125,22 +132,11 @@ class JobLog:
 
     def _event(self, event: dict[str, Any]) -> None:
         if event["event"] == "start":
-            names = ("restart", "first_step", "redone", "nodes", "slowdown")
+            names = ("restart", "first_step", "redone", "nodes", "slowdown", "gpus")
             self.runs.append(JobRun(start=event["time"], **{name: event[name] for name in names}))
             return
         last = self.runs.pop()
-        self.runs.append(
-            JobRun(
-                last.restart,
-                last.start,
-                last.first_step,
-                last.redone,
-                last.nodes,
-                last.slowdown,
-                event["time"],
-                event["step"],
-            )
-        )
+        self.runs.append(replace(last, end=event["time"], last_step=event["step"]))
         if event["event"] == "finish":
             self.finish, self.steps, self.curve = event["time"], event["steps"], event["curve"]
 

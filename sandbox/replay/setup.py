@@ -50,6 +50,8 @@ MIN_RUN_S = 60.0
 PREEMPTION_COST_S = 60.0  # for adaptive
 LIMIT_FACTOR = 2.0  # time limit / true duration
 CHECKPOINT_INTERVAL_S = 600.0
+SIZE_FACTOR = 4
+COOLDOWN_S = 120.0  # between two changes of the size of a job
 EPILOG_S = 0.1
 EPILOG = f"#!/bin/sh\nexec sleep {EPILOG_S}\n"
 ALL_REPORT = Reporting(1.0)
@@ -71,6 +73,8 @@ class Options:
     nodes_per_leaf: int = 0  # 0: no topology
     fewest_nodes: bool = False  # jobs request the fewest nodes that hold their GPUs
     tenants: ReplayTenants | None = None
+    sizing: str = "minimum_first"  # of elastic jobs, where the policy has +elastic
+    scaling: float = 0.0  # a job with g times its GPUs trains g ** scaling times as fast; 0: as fast
 
     @property
     def gpus(self) -> int:
@@ -135,6 +139,7 @@ def controller_config(policy: str, options: Options) -> str:
     """Return tiresias.toml: the paper's parameters divided by the time scale, and short periods."""
     scale, chosen = options.time_scale, ReplayPolicy.parsed(policy)
     rule = f'admission = "{chosen.rule}"\n' if chosen.rule else ""
+    sizing = f'sizing = "{options.sizing}"\ncooldown = {COOLDOWN_S / scale}\n' if chosen.elastic else ""
     tables = options.tenants.tables() if chosen.rule and options.tenants else ""
     return f"""\
 mode = "exact"
@@ -156,7 +161,7 @@ min_run_cost_factor = 0.0
 starve_limit = inf
 preemption_cost = {PREEMPTION_COST_S / scale}
 quantum = {max(QUANTUM_S / scale, 1.0)}
-{rule}
+{sizing}{rule}
 [placement]
 style = "{chosen.style}"
 patience = {WAIT_LIMIT_S / scale}
@@ -192,10 +197,11 @@ def submission(
         reports: Whether the job reports its progress.
     """
     gpus, model, name = str(job.num_gpus), model_of(job), name_of(job)
+    is_elastic = policy in MANAGED_POLICIES and ReplayPolicy.parsed(policy).elastic
     sbatch = [
         "--parsable",
         f"--job-name={name}",
-        f"--gpus={gpus}",
+        f"--elastic={sizes_of(job, options)}" if is_elastic else f"--gpus={gpus}",
         f"--ntasks={gpus}",
         "--cpus-per-task=1",
         "--gpus-per-task=1",
@@ -210,12 +216,19 @@ def submission(
         "--checkpoint-every", str(CHECKPOINT_INTERVAL_S / options.time_scale), "--results", f"{FOLDER}/results",
         "--placement-effect" if options.placement_effect else "--no-placement-effect",
     ]  # fmt: skip
+    if options.scaling:
+        trainer += ["--scaling", str(options.scaling)]
     if reports:
         trainer += ["--report-every", str(INTERVAL_S / options.time_scale)]
     program, own = "tsbatch", []
     if policy in STOCK_POLICIES:
         program, own = "sbatch", ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
     return user_of(job, row), name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
+
+
+def sizes_of(job: TraceJob, options: Options) -> str:
+    """Return the sizes of an elastic job: from a quarter of the GPUs that it requests to four times as many."""
+    return f"{max(job.num_gpus // SIZE_FACTOR, 1)}-{min(job.num_gpus * SIZE_FACTOR, options.gpus)}"
 
 
 def model_of(job: TraceJob) -> str:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, Jobs, JobState, Plan, Resize, Snapshot
 from tiresias.scheduler.size.predicted_seconds import seconds_left
 
 HORIZON_S = 3600.0  # in which a change of size must gain what it costs
+RETURN_S = 10.0  # from the end of a run within which a preempted job may start again
 HYSTERESIS = 1.5  # where there is a prediction, a change of size must gain so many times what it costs
 
 
@@ -21,8 +23,22 @@ def is_elastic(jobs: Jobs) -> Bools:
 
 
 def can_change(jobs: Jobs) -> Bools:
-    """Return the jobs whose size a decision may choose, shape (jobs,): elastic ones that wait or may be preempted."""
-    return np.asarray(is_elastic(jobs) & ((jobs.state == JobState.WAITING) | jobs.movable))
+    """Return the jobs whose size a decision may choose, shape (jobs,): elastic ones that wait, may be preempted, or are.
+
+    One that is being preempted starts again: without it, the others would get its GPUs, and give them back a moment later.
+    """
+    chosen = (jobs.state == JobState.WAITING) | (jobs.state == JobState.RELEASING) | jobs.movable
+    return np.asarray(is_elastic(jobs) & chosen)
+
+
+def comes_back(snapshot: Snapshot) -> Bools:
+    """Return the elastic jobs that wait between two runs and start again at once, shape (jobs,)."""
+    jobs = snapshot.jobs
+    waits = is_elastic(jobs) & (jobs.state == JobState.WAITING) & ~jobs.eligible
+    blocked = (
+        np.array([bool(one) for one in jobs.obstacle], np.bool_) if jobs.obstacle else np.zeros(len(jobs), np.bool_)
+    )
+    return np.asarray(waits & ~blocked & (snapshot.time - jobs.preempted < RETURN_S))
 
 
 def least_sizes(jobs: Jobs) -> Ints:
@@ -61,40 +77,53 @@ def at_least_size(snapshot: Snapshot, plan: Plan) -> Snapshot | None:
     return replace(snapshot, jobs=replace(jobs, gpus=np.where(stuck, least, jobs.gpus)))
 
 
-def resizes(
-    snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig, weighs_cost: bool = True
-) -> Iterator[Resize]:
+def resizes(snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig) -> Iterator[Resize]:
     """Yield the changes of running jobs that go on to other sizes.
 
-    A job gets more GPUs where that gains more than the change costs, or that is not weighed. It gets fewer where an eligible job
-    waits, or where another one gets more and there are predictions.
+    A job gets more GPUs where that gains more than the change costs. Jobs get fewer for eligible ones that wait, and for those,
+    whose seconds by size are predicted, that get more: as few jobs as suffice. No job changes before its minimum run time.
 
     Args:
         snapshot: Jobs, nodes and allocations.
         sizes: The GPUs that the sizing found for each job, shape (jobs,).
         plan: The plan.
         config: The configuration of the stages.
-        weighs_cost: Whether a job gets more GPUs only where that pays.
     """
     jobs = snapshot.jobs
     may = is_elastic(jobs) & (jobs.state == JobState.RUNNING) & jobs.movable & (plan.effect == Effect.KEEP)
-    others_wait = bool(((jobs.state == JobState.WAITING) & jobs.eligible & (plan.effect == Effect.WAIT)).any())
-    grows = may & (sizes > jobs.gpus)
-    if weighs_cost:
-        grows &= _pays(jobs, sizes, preemption_costs(jobs, config))
-    frees = others_wait or (jobs.seconds_by_size is not None and bool(grows.any()))
-    for row in np.flatnonzero(grows | (may & (sizes < jobs.gpus) & frees)).tolist():
+    may &= ~is_protected(snapshot, config)
+    waiting = (jobs.state == JobState.WAITING) & jobs.eligible & (plan.effect == Effect.WAIT)
+    grows = may & (sizes > jobs.gpus) & _pays(jobs, sizes, preemption_costs(jobs, config))
+    needed = int(sizes[waiting].sum())
+    if jobs.seconds_by_size is not None:
+        needed += int((sizes - jobs.gpus)[grows].sum())
+    shrinks = _enough(np.where(may, jobs.gpus - sizes, 0), needed)
+    for row in np.flatnonzero(grows | shrinks).tolist():
         yield Resize(jobs.id[row], int(sizes[row]))
+
+
+def _enough(freed: Ints, needed: int) -> Bools:
+    """Return the jobs that together free so many GPUs, those that free most first, shape (jobs,); all where they do not suffice.
+
+    Args:
+        freed: GPUs that each job frees, not above 0 where it frees none, shape (jobs,).
+        needed: GPUs.
+    """
+    order = np.argsort(-freed, kind="stable")
+    before = np.cumsum(freed[order]) - freed[order]
+    chosen = np.zeros(len(freed), np.bool_)
+    chosen[order] = (freed[order] > 0) & (before < needed)
+    return chosen
 
 
 def _pays(jobs: Jobs, sizes: Ints, cost: Floats) -> Bools:
     """Return whether a larger size gains more than the change costs within `HORIZON_S`.
 
     The gain is the predicted one, which must be HYSTERESIS times the cost, as in `marginal_gain`. Without a prediction the speed is
-    taken to be proportional to the GPUs.
+    taken to be proportional to the GPUs, and the job to run as long again as it ran, as is expected of heavy-tailed run times.
     """
     now, then = seconds_left(jobs, jobs.gpus), seconds_left(jobs, sizes)
-    proportional = HORIZON_S * (1.0 - jobs.gpus / np.maximum(sizes, 1)) > cost
+    proportional = np.minimum(HORIZON_S, jobs.ran) * (1.0 - jobs.gpus / np.maximum(sizes, 1)) > cost
     predicted = now - then > HYSTERESIS * cost * np.maximum(1.0, now / HORIZON_S)
     return np.where(np.isnan(now) | np.isnan(then), proportional, predicted)
 

@@ -12,7 +12,7 @@ import heapq
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Snapshot
-from tiresias.scheduler.size.elastic_jobs import can_change, least_sizes, most_sizes
+from tiresias.scheduler.size.elastic_jobs import can_change, comes_back, least_sizes, most_sizes
 
 
 class MinimumFirst:
@@ -48,7 +48,8 @@ def granted_minima(snapshot: Snapshot, order: Ints, sizes: Ints, elastic: Bools)
     kept = ~waits & ~elastic
     left -= int(jobs.gpus[kept].sum())
     granted = kept.copy()
-    for row in order[((waits & jobs.eligible) | (elastic & ~waits))[order]].tolist():
+    competing = waits & (jobs.eligible | comes_back(snapshot))
+    for row in order[(competing | (elastic & ~waits))[order]].tolist():
         if sizes[row] <= left:
             granted[row] = True
             left -= int(sizes[row])

@@ -54,6 +54,8 @@ class Job:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TIRESIAS_"))}
         env |= {
             **ALWAYS,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
             "TIRESIAS_CONTROL": str(self.control),
             "TIRESIAS_RESTART": str(self._restart),
             "TIRESIAS_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
@@ -61,9 +63,9 @@ class Job:
         if self._ranks > 1:
             env |= {  # as torchrun has it, and the variables of an srun step that identify the launch
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(self._ranks),
-                "LOCAL_WORLD_SIZE": str(self._ranks), "TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port), "SLURM_JOB_ID": "control", "SLURM_STEP_ID": str(self._restart),
-                "SLURM_STEP_NUM_TASKS": str(self._ranks), "SLURM_PROCID": str(rank),
+                "LOCAL_WORLD_SIZE": str(self._ranks), "TORCHELASTIC_RUN_ID": "x", "SLURM_JOB_ID": "control",
+                "SLURM_STEP_ID": str(self._restart), "SLURM_STEP_NUM_TASKS": str(self._ranks),
+                "SLURM_PROCID": str(rank),
             }  # fmt: skip
         return env
 

@@ -115,3 +115,39 @@ def test_the_loss_curve_is_the_same_on_numbers_of_ranks_that_change(pair: Any, n
     expected, found = losses(whole.folder), losses(job.folder)
     assert sorted(found) == list(range(1, steps + 1))
     assert max(abs(found[step] - expected[step]) for step in found) < 1e-12
+
+
+def resized(job: Any, ranks: tuple[int, ...]) -> None:
+    """Run a job on these numbers of ranks, each until it has trained for a moment, and on two ranks to its end."""
+    for count in ranks:
+        job.start(count)
+        job.until_ready()
+        job.request("signal")
+        assert job.end() == 99, job.log()
+    job.start(2)
+    assert job.end() == 0, job.log()
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [
+        pytest.param("torch", "elastic", marks=pytest.mark.xdist_group("examples-torch")),
+        pytest.param("torch", "elastic_fsdp", marks=pytest.mark.xdist_group("examples-torch")),
+        pytest.param("lightning", "elastic_lightning", marks=pytest.mark.xdist_group("examples-lightning")),
+        pytest.param("transformers", "elastic_transformers", marks=pytest.mark.xdist_group("examples-transformers")),
+    ],
+)
+def test_the_weights_are_the_same_on_numbers_of_ranks_that_change(
+    pair: Any, nursery_of: Any, framework: str, name: str
+) -> None:
+    pytest.importorskip(framework, reason=f"{framework} is not installed (make test installs it)")
+    command = [str(EXAMPLES / f"{name}.py"), "120"]
+    paced = [sys.executable, str(PACED), "0.02", *command]
+    whole, job = pair([sys.executable, *command], 2, paced, nursery_of(*MODULES[framework]))
+    whole.whole()
+    resized(job, (1, 4, 3))
+    steps = [int(step) for step in re.findall(r"resumes from step (\d+)", (job.folder / "log").read_text())]
+    assert steps == sorted(set(steps)), "no step is made twice"
+    assert len(steps) == 3
+    expected, found = (torch.load(one.folder / "weights.pt", weights_only=True) for one in (whole, job))
+    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-9

@@ -1,7 +1,8 @@
 """A training program: python program.py HABIT STEPS RESULT
 
-good; deaf: never stops; no99: saves and leaves with 0; saveless: leaves without a save; forgetful: never restores; stuck: restores
-but begins at 0; crash: fails in restoring; early: good, but short; dies: after it has resumed; lossy: saves half of it.
+good; elastic: also on another number of ranks; deaf: never stops; no99: saves and leaves with 0; saveless: leaves without a save;
+forgetful: never restores; stuck: restores but begins at 0; crash: fails in restoring; early: good, but short; dies: after it has
+resumed; lossy: saves half of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tiresias.checkpoint import Checkpointer
 
 habit, steps, result = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 checkpointer = Checkpointer.from_env()
-found = None if habit == "forgetful" else checkpointer.restore()
+found = None if habit == "forgetful" else checkpointer.restore(reshard=habit == "elastic")
 if found and habit == "crash":
     raise RuntimeError("the optimizer's state does not fit")
 step = found.step if found and habit != "stuck" else 0

@@ -100,6 +100,35 @@ def test_what_scripts_and_options_get_wrong(
     assert what.startswith(words), reported
 
 
+ELASTIC = ("--elastic=1-4", "--ntasks=2", "--gpus-per-task=1")
+
+
+def test_an_elastic_program_runs_with_another_size(cluster: Cluster) -> None:
+    code, found, reported = rehearse(cluster, f"exec srun python3 {PROGRAM} elastic 5000 result", *ELASTIC)
+    assert (code, missing(found)) == (0, []), reported
+    words = [one["what"] for one in found["findings"]]
+    assert {"elastic: run 0 used 2 GPUs", "elastic: run 1 used 1 GPUs"} <= set(words)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("script", "options", "words"),
+    [
+        (f"exec python3 {PROGRAM} elastic 5000 result", ELASTIC,
+         "not elastic: the program ignores the number of GPUs: 1 ranks registered with 2 GPUs in place of 2"),
+        (f"exec srun python3 {PROGRAM} good 5000 result", ELASTIC, "not elastic: it does not resume with 1 GPUs"),
+        (f"exec srun -n 2 python3 {PROGRAM} elastic 5000 result", ELASTIC, "not elastic: it does not resume with 1 GPUs"),
+        (f"exec srun python3 {PROGRAM} elastic 5000 result", ("--elastic=2-5", "--nodes=1", "--gres=gpu:3"),
+         "not elastic: sizes differ from the 3 GPUs that it requests by multiples of 3: none is in 2-5"),
+    ],
+)  # fmt: skip
+def test_why_a_program_is_not_elastic(cluster: Cluster, script: str, options: tuple[str, ...], words: str) -> None:
+    code, found, reported = rehearse(cluster, script, *options)
+    assert code == 1
+    assert words in missing(found), reported
+    assert found["findings"][-1]["advice"].endswith("submit it without --elastic")
+
+
 def test_a_program_of_a_release_that_cannot_be_spoken_with(cluster: Cluster) -> None:
     speaking(cluster.shared / "newer", 8, 9)
     code, found, reported = rehearse(

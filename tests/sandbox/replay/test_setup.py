@@ -42,8 +42,21 @@ def test_managed_policies_use_tsbatch_and_stock_ones_sbatch() -> None:
         user, name, command = setup.submission(JOBS[0], 0, policy, Options())
         assert (user, name) == ("alice", "vgg19-a")
         assert command[0] == ("tsbatch" if policy in MANAGED_POLICIES else "sbatch")
-        assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=8"} <= set(command)
+        gpus = "--elastic=2-32" if policy.endswith("+elastic") else "--gpus=8"
+        assert {gpus, "--ntasks=8", "--gpus-per-task=1", "--time=8"} <= set(command)
         assert command[command.index("--seconds") + 1] == "7200.0"
+
+
+def test_elastic_jobs_have_a_sizing_and_a_speed_by_their_size(tmp_path: Path) -> None:
+    options = Options(sizing="minimum_first", scaling=0.8)
+    for policy, sizing in (("las+elastic", "minimum_first"), ("las", "fixed")):
+        file = tmp_path / "tiresias.toml"
+        file.write_text(setup.controller_config(policy, options))
+        assert load_config(file, {}).policy.sizing == sizing
+        command = setup.submission(JOBS[0], 0, policy, options)[2]
+        assert command[command.index("--scaling") + 1] == "0.8", "rigid jobs have the same speed function"
+    small = replace(JOBS[0], num_gpus=2)
+    assert setup.sizes_of(small, Options(nodes=1)) == "1-4", "no size is larger than the cluster"
 
 
 def test_an_unknown_model_becomes_the_default() -> None:

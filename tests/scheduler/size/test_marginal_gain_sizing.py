@@ -70,7 +70,8 @@ def test_a_running_job_grows_where_the_prediction_pays() -> None:
     assert [one.gpus for one in decide(predicted(grows, STEEP), CONFIG).resizes] == [4]
     assert decide(predicted(grows, FLAT), CONFIG).resizes == (), "it would gain 30 s and costs 60 s"
     assert decide(predicted(grows, STEEP), replace(CONFIG, preemption_cost=170.0)).resizes == (), "240 s < 1.5 x 170 s"
-    assert decide(predicted(grows, None), replace(CONFIG, preemption_cost=170.0)).resizes != (), "twice as fast"
+    older = elastic(make([job("a", 2, 1, state=RUNNING, ran=600.0)], [Node(4)]), (1, 4, 1))
+    assert decide(predicted(older, None), replace(CONFIG, preemption_cost=170.0)).resizes != (), "twice as fast"
 
 
 def test_a_running_job_shrinks_for_one_that_gains_more() -> None:

@@ -53,14 +53,13 @@ def test_a_job_that_fits_nowhere_at_its_size_starts_with_its_fewest_gpus() -> No
 
 
 def test_a_running_job_shrinks_for_a_waiting_one_and_grows_into_idle_gpus() -> None:
-    running = job("a", 8, 1, state=JobState.RUNNING, movable=True)
+    running = job("a", 8, 1, state=JobState.RUNNING, movable=True, ran=600.0)
     shrinks = elastic(make([running, job("b", 4, 2)], [Node(8)]), (2, 8, 2), (4, 4, 0))
     assert [(one.job, one.gpus) for one in decide(shrinks, CONFIG).resizes] == [("a", 4)]
     grows = elastic(make([running], [Node(8), Node(8)]), (2, 16, 4))
     assert [(one.job, one.gpus) for one in decide(grows, CONFIG).resizes] == [("a", 16)]
-    assert decide(grows, replace(CONFIG, preemption_cost=1800.0)).resizes == (), (
-        "it costs as much as it gains in an hour"
-    )
+    costly = replace(CONFIG, preemption_cost=300.0)
+    assert decide(grows, costly).resizes == (), "it costs as much as it gains in the 600 s that it is expected to run"
     assert decide(grows, replace(CONFIG, sizing="fixed")).resizes == ()
 
 
@@ -74,6 +73,33 @@ def test_a_job_that_cannot_be_preempted_keeps_its_size() -> None:
     running = job("a", 8, 1, state=JobState.RUNNING, movable=False)
     found = elastic(make([running, job("b", 4, 2)], [Node(8)]), (2, 8, 2), (4, 4, 0))
     assert decide(found, CONFIG).resizes == ()
+
+
+def test_jobs_between_two_runs_keep_their_share() -> None:
+    """Others do not grow into GPUs that a job releases to start again with another size."""
+    stays = job("a", 8, 1, state=JobState.RUNNING, ran=3600.0)
+    for other in (
+        job("b", 8, 2, state=JobState.RELEASING, movable=False),
+        job("b", 8, 2, eligible=False, preempted=995.0),
+    ):
+        found = elastic(make([stays, other], [Node(16)], time=1000.0), (1, 16, 1), (1, 16, 1))
+        assert decide(found, CONFIG).resizes == ()
+    gone = job("b", 8, 2, eligible=False, preempted=900.0)
+    found = elastic(make([stays, gone], [Node(16)], time=1000.0), (1, 16, 1), (1, 16, 1))
+    assert [(one.job, one.gpus) for one in decide(found, CONFIG).resizes] == [("a", 16)]
+
+
+def test_as_few_jobs_shrink_as_a_waiting_one_needs() -> None:
+    running = [job(name, 5, at, state=JobState.RUNNING, ran=600.0) for at, name in enumerate("abc")]
+    found = elastic(make([*running, job("d", 1, 4)], [Node(15)]), *[(1, 8, 1)] * 3, (1, 1, 0))
+    assert [(one.job, one.gpus) for one in decide(found, CONFIG).resizes] == [("c", 4)]
+
+
+def test_no_job_changes_its_size_before_its_minimum_run_time() -> None:
+    young = job("a", 8, 1, state=JobState.RUNNING, last_start=990.0)
+    found = elastic(make([young, job("b", 4, 2)], [Node(8)], time=1000.0), (2, 8, 2), (4, 4, 0))
+    assert decide(found, replace(CONFIG, min_run=60.0)).resizes == ()
+    assert decide(found, replace(CONFIG, min_run=5.0, min_run_cost_factor=0.0)).resizes != ()
 
 
 @st.composite

@@ -179,12 +179,16 @@ class Centre:
     def why(self, job: str) -> str:
         return str(self.explain(job).get("job", {}).get("why", ""))
 
-    def query_journal(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query to the controller's journal."""
+    @property
+    def journal_file(self) -> Path:
+        """The controller's journal."""
         config = (self.cluster.shared / self.config.rpartition("/")[2]).read_text()
         number = config.partition("state = '/var/lib/tiresias/")[2].partition("'")[0]
-        path = self.cluster.folder / "lib" / number / "journal.sqlite"
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        return self.cluster.folder / "lib" / number / "journal.sqlite"
+
+    def query_journal(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query to the controller's journal."""
+        with closing(sqlite3.connect(f"file:{self.journal_file}?mode=ro", uri=True)) as db:
             return db.execute(query).fetchall()
 
     def wait_for_cycles(self, count: int = 2) -> None:

@@ -1,13 +1,17 @@
-"""Real data-parallel training that is resized at random moments: its loss curve is that of a run of a fixed size.
+"""Real training that is resized at random moments: its loss curve and its samples are those of a run of a fixed size.
 
 The cluster whose Python is this one's version runs it, with this environment's PyTorch. TIRESIAS_TEST_RESIZES=10 is the longer run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import subprocess
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,13 +23,17 @@ from tests.slurm_plugin.controller.test_controller_elastic import POLICY, sizes
 from tests.slurm_plugin.controller.test_controller_training import ENV, PACED, START_S
 
 torch = imported("torch")
-pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 RESIZES = int(os.environ.get("TIRESIAS_TEST_RESIZES", "2"))
 SIZES = (1, 2, 4)
+CYCLE = (2, 4, 1)  # after the first size, 1
 GPUS = 16  # of the cluster
 STEPS = 100 * (RESIZES + 2)
-EXAMPLE = f"/opt/tiresias/docs/examples/elastic.py {STEPS}"
+BATCH, SAMPLES = 48, 960  # of a step, of an epoch
+EXAMPLES = "/opt/tiresias/docs/examples"
+COST = Path(__file__).parents[3] / "bench/resize_cost.py"
+RECORDED = "/opt/tiresias/tests/checkpoint/adapters/recorded.py"
 
 
 @pytest.fixture
@@ -40,8 +48,8 @@ def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
     centre.clean()
 
 
-def submit(centre: Centre, name: str, command: str, *options: str) -> str:
-    """Submit the example with one rank for each GPU, in /shared/out/NAME; return the job's id."""
+def submit(centre: Centre, name: str, program: str, command: str, *options: str) -> str:
+    """Submit an example with one rank for each GPU, in /shared/out/NAME; return the job's id."""
     folder = centre.cluster.shared / "out" / name
     folder.mkdir()
     folder.chmod(0o777)
@@ -52,7 +60,7 @@ def submit(centre: Centre, name: str, command: str, *options: str) -> str:
         f"--chdir=/shared/out/{name}",
         gpus=0,
         by="tsbatch",
-        command=f"srun {command} {EXAMPLE}",
+        command=f"srun {command} {EXAMPLES}/{program} {STEPS}",
         env=ENV | {"MASTER_PORT": str(20000 + random.randrange(10000))},
     )
 
@@ -65,26 +73,44 @@ def losses(folder: Path) -> dict[int, tuple[float, int]]:
     return found
 
 
+def samples(folder: Path) -> Counter[tuple[int, int]]:
+    """Return how often each sample was trained on in each epoch, by (epoch, index)."""
+    lines = [line.split() for file in folder.glob("samples-*") for line in file.read_text().splitlines()]
+    return Counter((int(epoch), int(index)) for epoch, index in lines)
+
+
 def resize(centre: Centre, job: str, filler: str, gpus: int, after: float) -> str:
     """Leave the job so many GPUs, in the middle of its training, by a job with the others; return that one's id."""
     centre.wait_until(lambda: centre.published(job).get("preemptable"), "it does not train", job, seconds=START_S)
     time.sleep(after)
     if filler:
         centre.cancel(filler, user="bob")
-    filler = str(centre.submit(gpus=GPUS - gpus, command="sleep 1000", user="bob"))
+    filler = str(centre.submit(gpus=GPUS - gpus, command="sleep 10000", user="bob"))
     centre.wait_until(lambda: sizes(centre, job)[-1] == gpus, f"it has no {gpus} GPUs", job, filler, seconds=START_S)
     return filler
 
 
-def test_the_loss_curve_is_that_of_a_fixed_size(centre: Centre) -> None:
-    whole = submit(centre, "whole", "python3")
+@pytest.mark.parametrize("program", ["elastic.py", "elastic_fsdp.py"])
+def test_losses_and_samples_are_those_of_a_fixed_size(centre: Centre, program: str) -> None:
+    whole = submit(centre, f"whole-{program}", program, "python3")
     centre.wait_for_state(whole, "COMPLETED", seconds=START_S)
-    job, dice, filler, now = submit(centre, "resized", PACED, "--elastic=1-4"), random.Random(RESIZES), "", 4
-    for _ in range(RESIZES):
-        now = dice.choice([size for size in SIZES if size != now])
-        filler = resize(centre, job, filler, now, dice.uniform(0, 1))
+    paced = f"{PACED} {RECORDED}"
+    job, dice, filler = (
+        submit(centre, f"resized-{program}", program, paced, "--elastic=1-4"),
+        random.Random(RESIZES),
+        "",
+    )
+    for place in range(RESIZES):
+        filler = resize(centre, job, filler, CYCLE[place % len(CYCLE)], dice.uniform(0, 1))
     centre.wait_for_state(job, "COMPLETED", seconds=START_S)
-    expected, found = (losses(centre.cluster.shared / "out" / name) for name in ("whole", "resized"))
+    expected, found = (losses(centre.cluster.shared / "out" / f"{name}-{program}") for name in ("whole", "resized"))
     assert sorted(found) == list(range(1, STEPS + 1))
-    assert max(abs(found[step][0] - expected[step][0]) for step in found) < 1e-9
-    assert len({ranks for _, ranks in found.values()}) > 1, "it was resized"
+    difference = max(abs(found[step][0] - expected[step][0]) for step in found)
+    assert difference < 1e-9
+    seen = samples(centre.cluster.shared / "out" / f"resized-{program}")
+    assert set(seen.values()) == {1}, "each sample once in an epoch"
+    assert len(seen) == STEPS * BATCH
+    assert all((epoch, index) in seen for epoch in range(STEPS * BATCH // SAMPLES) for index in range(SAMPLES))
+    measured = json.loads(subprocess.check_output([sys.executable, COST, centre.journal_file]))
+    assert measured["resizes"] >= RESIZES - 1, "it was resized; the first start may have the size already"
+    print(json.dumps({"program": program, "sizes": sizes(centre, job), "difference": difference, **measured}))
