@@ -1,6 +1,6 @@
 """Relative errors of predicted speeds, from a few random measured sizes, on measurements of others. Prints JSON.
 
-    python bench/speed_models.py [--data ../shared/data] [--points 10] [--draws 60]
+    python bench/speed_models.py [--data ../shared/data] [--points 10] [--draws 60] [--left-out]
 
 dl2        step speeds of 4 models with parameter servers: optimus/dl2_measured_speeds.csv.gz
 adaptdl    step times of 6 models with all-reduce, by nodes, GPUs and batch: optimus/adaptdl_aws_steps.csv.gz
@@ -10,6 +10,8 @@ Each draw takes so many random points of a model; every method learns from the s
 the paper's terms and plain NNLS of relative errors; `linear` least squares of the speed; `knn` the geometric mean of the nearest
 points, of 1, 2 or 3, whichever is best for the model. `within_90` is the share of measured speeds inside the model's interval.
 `wins` is the share of draws in which the model has a smaller error than the better one of linear and knn in that draw.
+`--left-out` prints, in place of all else, the errors of the all-reduce form with its expected parts of a step (chosen), with those
+that the other models of the data have in the mean, so that none knows the model under test (others), and with equal ones (equal).
 `same_kind` learns from 3 points at 0.6 of the speed, with and without a prior from 10 other points at full speed.
 """
 
@@ -22,6 +24,7 @@ import json
 import platform
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +32,14 @@ import numpy as np
 
 from tiresias.scheduler.estimates.nonnegative import nonnegative_least_squares
 from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE, EQUATION_4, SYNCHRONOUS, SpeedForm
-from tiresias.scheduler.estimates.speed_model import fit
+from tiresias.scheduler.estimates.speed_model import POINTS_KEPT, fit
 from tiresias.scheduler.model import Floats
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 MOST_TESTED = 500
+LEAST_PART = 0.01
+EQUAL = replace(ALL_REDUCE, expected=(0.2,) * len(ALL_REDUCE.expected))
+UNBIASED = replace(EQUAL, spread=(3.0,) * len(ALL_REDUCE.spread))  # many points decide, not what is expected
 Predictor = Callable[[Floats, Floats], Floats]
 
 
@@ -135,6 +141,31 @@ def _same_kind(drawn: list[tuple[Floats, Floats]], form: SpeedForm) -> dict[str,
     return {"without_prior": round(float(np.mean(alone)), 4), "with_prior": round(float(np.mean(helped)), 4)}
 
 
+def left_out(models: dict[str, Floats], points: int, draws: int) -> dict[str, Any]:
+    """Return the errors of each model with expected parts that were learned without it."""
+    parts = {model: _parts(rows) for model, rows in models.items()}
+    found = {}
+    for model, rows in models.items():
+        others = np.mean([each for name, each in parts.items() if name != model], axis=0)
+        forms = {
+            "chosen": ALL_REDUCE,
+            "others": replace(ALL_REDUCE, expected=tuple(np.maximum(others, LEAST_PART))),
+            "equal": EQUAL,
+        }
+        drawn = draws_of(rows, points, draws)
+        errors = {name: round(float(errors_of(by_model(form), drawn).mean()), 4) for name, form in forms.items()}
+        found[model] = {"error": errors, "others": [round(float(each), 3) for each in others]}
+    return {"models": found, "mean_error": _means(found)}
+
+
+def _parts(rows: Floats) -> Floats:
+    """Return each theta of a model that many points determine, as a part of a typical step."""
+    known = rows[np.random.default_rng(5).permutation(len(rows))[:POINTS_KEPT]]
+    model, sizes = fit(known, UNBIASED), known[:, :3]
+    theta = np.einsum("f,fc->c", model.shares, np.array([each.theta for each in model.fits]))
+    return theta * ALL_REDUCE.scales(sizes) * np.exp(np.log(known[:, 3]).mean())
+
+
 def _means(models: dict[str, Any]) -> dict[str, float]:
     names = next(iter(models.values()))["error"]
     return {name: round(float(np.mean([each["error"][name] for each in models.values()])), 4) for name in names}
@@ -145,11 +176,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     for name, default in (("points", 10), ("draws", 60)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--left-out", action="store_true")
     options = parser.parse_args()
     folder = options.data / "optimus"
     if not folder.exists():
         raise SystemExit(f"{folder} does not exist: give the folder of the data by --data")
     report: dict[str, Any] = {"machine": platform.machine(), "points": options.points, "draws": options.draws}
+    if options.left_out:
+        print(json.dumps(report | left_out(adaptdl(folder), options.points, options.draws), indent=1))
+        return
     for name, data, form in (("dl2", dl2, SYNCHRONOUS), ("adaptdl", adaptdl, ALL_REDUCE)):
         models = {m: compared(rows, form, options.points, options.draws) for m, rows in data(folder).items()}
         report[name] = {"models": models, "mean_error": _means(models)}

@@ -237,6 +237,22 @@ class Checkpointer:
             )
         self._progress.until = stated
 
+    @contextlib.contextmanager
+    def exchange(self) -> Iterator[None]:
+        """Mark the part of a step in which this rank exchanges gradients with the others and waits for them.
+
+        With synchronous training the steps of all ranks take equally long. So the ranks report how long a step takes without this
+        part, and the controller finds those that all others wait for (`tiresias explain`). Use it in each step of each rank::
+
+            with checkpointer.exchange():
+                torch.distributed.all_reduce(gradients)
+        """
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._program.waited += time.monotonic() - began
+
     def report_every(self, seconds: float) -> None:
         """Set the time between two reports that are written, at least; 1 s without it.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control, versions
+from tiresias.protocol import control, rank_files, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.process_identity import own_name
 
@@ -33,6 +33,7 @@ class ProgramReport:
         at: Newest step of the training.
         step: Step of the newest commit.
         measured: Further numbers of the report, by key.
+        waited: Seconds that this rank has waited for the others.
     """
 
     def __init__(
@@ -45,6 +46,9 @@ class ProgramReport:
         self.measured: dict[str, float] = {}
         self._published_at = 0.0
         self._began: tuple[float, int] | None = None  # monotonic, step
+        self.waited = 0.0
+        self._own: float | None = None  # seconds of own work of a step
+        self._work_from: tuple[float, int, float] | None = None  # monotonic, step, waited: since when it is measured
         self._lock = threading.Lock()  # an asynchronous save reports its commit
         self._register()
 
@@ -65,6 +69,7 @@ class ProgramReport:
         if time.monotonic() - self._published_at >= PROGRESS_S:
             self._published_at = time.monotonic()
             self._register_again()
+            self._publish_own_work()
             self.publish()
 
     def leave(self) -> None:
@@ -142,13 +147,27 @@ class ProgramReport:
     def _write_rank_file(self, folder: Path) -> None:
         control.make(folder, "" if self.is_displaced() else self._submission)
         place = self._rank_file(folder)
-        control.write(place.parent, place.name, {"rank": self._world.rank, "restart": self._restart})
+        known = {} if self._own is None else {rank_files.OWN_WORK: self._own}
+        control.write(place.parent, place.name, {"rank": self._world.rank, "restart": self._restart, **known})
 
     def _register_again(self) -> None:
         """To a folder that was away, or has been removed."""
         if self.folder and not self._rank_file(self.folder).exists() and not self.is_displaced():
             with contextlib.suppress(OSError):
                 self._write_rank_file(self.folder)
+
+    def _publish_own_work(self) -> None:
+        """Report how long a step of this rank takes without what it waits for the others, once in rank_files.WORK_S."""
+        now = time.monotonic()
+        if self._work_from is None:
+            self._work_from = now, self.at, self.waited
+        began, step, waited = self._work_from
+        if now - began < rank_files.WORK_S or self.at <= step or self.folder is None or self.is_displaced():
+            return
+        self._own = max(now - began - (self.waited - waited), 0.0) / (self.at - step)
+        self._work_from = now, self.at, self.waited
+        with contextlib.suppress(OSError):
+            self._write_rank_file(self.folder)
 
     def _end_if_run_is_over(self, folder: Path) -> None:
         """torchrun --max-restarts starts its workers again when they leave: they would train on what the next run does again."""

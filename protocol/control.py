@@ -6,7 +6,7 @@
         progress.json     how far the training is, written by rank 0 of the program or by the supervisor (progress.py)
         submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/job_folders.py)
         stop-<restart>    made by the supervisor, or by a rank that was asked to stop: "save and exit 99"; all ranks see it
-        ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
+        ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself (rank_files.py)
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profile_summary.py)
     <control root>/<uid>/submitted/        which script was submitted from which path, and when (submitted_scripts.py)

@@ -48,6 +48,10 @@ class PublishedJob(TypedDict, total=False):
     submit_time: Annotated[float, "moment of the submission"]
     start_time: Annotated[float, "start of the present run; 0 while it has no nodes"]
     nodes: Annotated[list[tuple[str, int]], "[node, GPUs there]"]
+    slow_nodes: Annotated[
+        list[tuple[str, float]],
+        "[node, how many times as long as the median its slowest rank works for a step], of nodes where it is twice or more",
+    ]
     restarts: Annotated[int, "Slurm's restart count"]
     preemptions: Annotated[int, "how often the controller preempted it"]
     preemptable: Annotated[bool, "whether it may be preempted now"]

@@ -5,16 +5,24 @@ Each rank that handles the checkpoint signal has a file there (control.py). The 
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
 import os
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from tiresias.errors import CorruptCheckpoint
 from tiresias.protocol import control
-from tiresias.protocol.files import open_folder
+from tiresias.protocol.files import open_folder, read_small
 from tiresias.protocol.process_identity import NAME
 
-MOST_FILES = 100_000  # that are read of a folder of the user
+MOST_FILES = 100_000  # that are counted of a folder of the user
+MOST_READ = 1024  # that are read
+OWN_WORK = "own"  # the key of the seconds of own work of a step
+WORK_S = 60.0  # between two reports of it by one rank
 
 
 def registered(root: Path, uid: int, job_id: str) -> int:
@@ -30,6 +38,50 @@ def registered(root: Path, uid: int, job_id: str) -> int:
             return _count(ranks) if os.fstat(folder).st_uid == uid else 0
     except (OSError, CorruptCheckpoint):
         return 0
+
+
+class RankWork(NamedTuple):
+    """How long the own work of a step takes a rank.
+
+    Attributes:
+        host: As its node names itself.
+        own: Seconds of a step without the exchange with other ranks; nan: not reported.
+    """
+
+    host: str
+    own: float
+
+
+def work_of_ranks(root: Path, uid: int, job_id: str, restart: int) -> list[RankWork]:
+    """Return what the ranks of a run report, of MOST_READ files at most: claims of the job's owner.
+
+    Args:
+        root: The control root.
+        uid: The owner of the job.
+        job_id: The job.
+        restart: Slurm's restart count of the run.
+    """
+    try:
+        with open_folder(control.job_folder(root, uid, job_id)) as folder, open_folder(control.RANKS, folder) as ranks:
+            with os.scandir(ranks) as found:
+                names = [one.name for one in islice(found, MOST_READ)]
+            return [*_work(ranks, names, restart)] if os.fstat(folder).st_uid == uid else []
+    except (OSError, CorruptCheckpoint):
+        return []
+
+
+def _work(folder: int, names: list[str], restart: int) -> Iterator[RankWork]:
+    for name in names:
+        if known := NAME.fullmatch(name):
+            with contextlib.suppress(OSError, ValueError, CorruptCheckpoint):  # of one rank
+                report = json.loads(read_small(folder, name, control.MAX_BYTES))
+                if isinstance(report, dict) and report.get("restart") == restart:
+                    yield RankWork(known["host"], _seconds(report.get(OWN_WORK)))
+
+
+def _seconds(value: object) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0.0 < value <= control.LONGEST else math.nan  # type: ignore[operator,arg-type]
 
 
 def _count(folder: int) -> int:

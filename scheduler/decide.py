@@ -34,7 +34,7 @@ from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.size.elastic_jobs import at_least_size, resizes
-from tiresias.scheduler.size.sizing import sized, with_servers
+from tiresias.scheduler.size.sizing import sized, weighs_cost, with_servers
 
 
 def decide(
@@ -68,7 +68,9 @@ def decide(
     for row in np.flatnonzero(barred).tolist():
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
     if is_sized:
-        plan = replace(plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config)))
+        plan = replace(
+            plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config, weighs_cost(config.sizing)))
+        )
     return with_parts(with_servers(plan, snapshot.jobs, config.sizing), snapshot)
 
 

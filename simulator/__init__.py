@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiresias.simulator.cluster_size import ClusterSize
-    from tiresias.simulator.elastic.elastic_job import ElasticJob, JobSize
+    from tiresias.simulator.elastic_job import ElasticJob, JobSize
     from tiresias.simulator.observation import Event, EventKind, Observation
     from tiresias.simulator.outcome import Outcome, Timeline
     from tiresias.simulator.simulation import Simulation, simulate
@@ -35,8 +35,8 @@ __all__ = [
     "simulate",
 ]
 _MODULES = {
-    "ClusterSize": "cluster_size", "Cost": "simulation_rules", "ElasticJob": "elastic.elastic_job", "Event": "observation",
-    "EventKind": "observation", "JobSize": "elastic.elastic_job", "Observation": "observation", "Outcome": "outcome",
+    "ClusterSize": "cluster_size", "Cost": "simulation_rules", "ElasticJob": "elastic_job", "Event": "observation",
+    "EventKind": "observation", "JobSize": "elastic_job", "Observation": "observation", "Outcome": "outcome",
     "Rules": "simulation_rules", "Simulation": "simulation", "Timeline": "outcome", "Trace": "trace", "TraceJob": "trace",
     "read_trace": "trace", "simulate": "simulation",
 }  # fmt: skip

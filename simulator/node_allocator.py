@@ -15,8 +15,8 @@ from tiresias.scheduler.model import Floats, Ints, Plan, Snapshot, Start
 from tiresias.scheduler.next_change import relaxes
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.elastic.elastic_job import JobSize
 from tiresias.simulator.elastic.elastic_runs import ElasticRuns
+from tiresias.simulator.elastic_job import JobSize
 from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.occupancy import Occupancy
 from tiresias.simulator.simulated_job import SimulatedJob

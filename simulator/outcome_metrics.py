@@ -22,7 +22,7 @@ def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: 
 
     Queueing is all the time of a job in which it made no progress. gpu_utilization is GPU-seconds of work / (GPUs x makespan).
     preemption_gpu_seconds are those on GPUs without progress, because of preemptions; lost_gpu_seconds are of work that failures
-    undid.
+    undid. Work is that at the requested size; resizes are there where jobs are elastic.
     """
     makespan = float(outcome.finish.max() - trace.submit[0])
     median, p95, p99 = np.percentile(outcome.jct, (50, 95, 99)).tolist()
@@ -41,6 +41,7 @@ def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: 
         "jobs": len(trace),
         "decisions": outcome.decisions,
         "wall_seconds": wall_seconds,
+        **({"resizes": int(outcome.resizes.sum())} if len(outcome.resizes) else {}),
     }
 
 

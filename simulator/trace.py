@@ -16,7 +16,7 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Bools, Floats, Ints
 from tiresias.scheduler.rank.policy import ordered
-from tiresias.simulator.elastic.elastic_job import ElasticJob
+from tiresias.simulator.elastic_job import ElasticJob
 from tiresias.simulator.formats import FORMATS
 from tiresias.simulator.formats.own import REQUIRED
 from tiresias.simulator.formats.trace_columns import Dropped as Dropped

@@ -77,23 +77,29 @@ def at_least_size(snapshot: Snapshot, plan: Plan) -> Snapshot | None:
     return replace(snapshot, jobs=replace(jobs, gpus=np.where(stuck, least, jobs.gpus)))
 
 
-def resizes(snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig) -> Iterator[Resize]:
+def resizes(
+    snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig, weighs_cost: bool = True
+) -> Iterator[Resize]:
     """Yield the changes of running jobs that go on to other sizes.
 
-    A job gets more GPUs where that gains more than the change costs. Jobs get fewer for eligible ones that wait, and for those,
-    whose seconds by size are predicted, that get more: as few jobs as suffice. No job changes before its minimum run time.
+    A job gets more GPUs where that gains more than the change costs, or that is not weighed. Jobs get fewer for eligible ones that
+    wait, and for those that get more where there are predictions: as few jobs as suffice. No job changes before its minimum run
+    time.
 
     Args:
         snapshot: Jobs, nodes and allocations.
         sizes: The GPUs that the sizing found for each job, shape (jobs,).
         plan: The plan.
         config: The configuration of the stages.
+        weighs_cost: Whether a job gets more GPUs only where that pays.
     """
     jobs = snapshot.jobs
     may = is_elastic(jobs) & (jobs.state == JobState.RUNNING) & jobs.movable & (plan.effect == Effect.KEEP)
     may &= ~is_protected(snapshot, config)
     waiting = (jobs.state == JobState.WAITING) & jobs.eligible & (plan.effect == Effect.WAIT)
-    grows = may & (sizes > jobs.gpus) & _pays(jobs, sizes, preemption_costs(jobs, config))
+    grows = may & (sizes > jobs.gpus)
+    if weighs_cost:
+        grows &= _pays(jobs, sizes, preemption_costs(jobs, config))
     needed = int(sizes[waiting].sum())
     if jobs.seconds_by_size is not None:
         needed += int((sizes - jobs.gpus)[grows].sum())

@@ -103,6 +103,11 @@ def sized(snapshot: Snapshot, config: PolicyConfig, order: Ints) -> tuple[Snapsh
     return replace(snapshot, jobs=replace(jobs, gpus=np.where(open_sizes, sizes, jobs.gpus))), sizes
 
 
+def weighs_cost(sizing: str) -> bool:
+    """Return whether running jobs get more GPUs only where that gains more than it costs: always, except under some baselines."""
+    return bool(getattr(SIZINGS[sizing], "weighs_cost", True))
+
+
 def with_servers(plan: Plan, jobs: Jobs, sizing: str) -> Plan:
     """Return the plan with the parameter servers of each job, if any job has them."""
     if jobs.servers is None or not jobs.servers.any():

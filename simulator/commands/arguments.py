@@ -16,7 +16,8 @@ from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
-from tiresias.simulator.commands import learning_arguments, report_arguments, tenant_arguments
+from tiresias.simulator.commands import learning_arguments, preset_arguments, report_arguments, tenant_arguments
+from tiresias.simulator.elastic.speed_file import read_speeds, with_speeds
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
@@ -36,6 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `simulate`."""
     _configure_trace(parser)
     parser.add_argument("--policy", type=types.policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
+    preset_arguments.configure(parser)
+    parser.add_argument(
+        "--speeds", type=Path, metavar="FILE.csv",
+        help="measured speeds of the models of elastic jobs, header model,gpus,nodes,steps_per_second[,servers,batch]; without it "
+        "an elastic job is twice as fast on twice the GPUs",
+    )  # fmt: skip
     parser.add_argument(
         "--by-node",
         action="store_true",
@@ -258,6 +265,8 @@ def setup(args: argparse.Namespace) -> Setup:
     tenants = declared.shared_by(args.admission) if declared else None
     config, trace = _config(args), read(file, cluster.gpus, args.format)
     trace = declared.assigned(trace) if declared else trace
+    if args.speeds:
+        trace = with_speeds(trace, read_speeds(args.speeds), args.speeds)
     failures = _failures(args)
     placement = SimulatedPlacement.named(args.placement, args.packlimit, args.patience) if args.placement else None
     by_node = args.by_node or bool(failures or placement or tenants or args.nodes_per_leaf or args.sockets_per_node > 1)

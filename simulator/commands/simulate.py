@@ -2,7 +2,8 @@
 
 Exact times, event by event, no randomness. Only the number of GPUs counts: a job runs equally fast on all nodes, and preemption
 costs nothing, unless --placement or --preemption-cost is given. The trace is a CSV file, gzip or not, with the header
-job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps], times in seconds, or one of the other formats below.
+job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step], times in seconds, or one
+of the other formats below. Jobs with min_gpus or max_gpus are elastic.
 
 Policies: las (Tiresias-L), adaptive (learns from completed jobs how soon others end), gittins (las that learns so),
 gittins_known (has the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
@@ -15,6 +16,7 @@ examples:
   tiresias simulate trace.csv --policy las,srsf --nodes 15 --gpus-per-node 4 --preemption-cost 10,52 --plot plots
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4 --mtbf 2e6 --checkpoint-interval 1800
   tiresias simulate trace.csv --policy adaptive,srsf --nodes 15 --gpus-per-node 4 --reporting 0.5 --liars 0.1
+  tiresias simulate elastic.csv --preset optimus,drf,tetris,las --nodes 15 --gpus-per-node 4 --interval 600
   tiresias simulate may.csv --history april.csv --policy adaptive --nodes 15 --gpus-per-node 4
   tiresias simulate trace.csv --policy las --nodes 12 --gpus-per-node 8 --nodes-per-leaf 4 --admission virtual_clusters \\
     --virtual-clusters vcs.toml --by-virtual-cluster
@@ -33,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tiresias.errors import UsageError
-from tiresias.simulator.commands import arguments
+from tiresias.simulator.commands import arguments, preset_arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_timeline
@@ -53,9 +55,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    policies: tuple[str, ...] = arguments.needed(args.policy, "--policy P")
-    setup = _setup(args)
-    experiments = {name: setup.experiment(name) for name in policies}
+    if args.preset:
+        _refuse(args, "--preset", "policy")
+        args.admission = preset_arguments.tenant_rule(args.preset, args.admission)
+        setup = _setup(args)
+        experiments = preset_arguments.experiments(args.preset, setup)
+    else:
+        policies: tuple[str, ...] = arguments.needed(args.policy, "--policy P")
+        setup = _setup(args)
+        experiments = {name: setup.experiment(name) for name in policies}
     runs = run_experiments(experiments, whole if args.plot or args.series else without_timeline)
     output.write(_files(args, setup, runs))
     tables = view.tables(_summaries(runs))
@@ -66,7 +74,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _sensitivity(args: argparse.Namespace) -> int:
-    _refuse(args, "--sensitivity", "jobs_out", "series")
+    _refuse(args, "--sensitivity", "jobs_out", "series", "preset")
     setup = _setup(args)
     found = sensitivity.measure(setup, args.sensitivity, args.policy or sensitivity.POLICIES, args.threshold)
     files: dict[Path, output.Content] = {}
@@ -80,7 +88,9 @@ def _sensitivity(args: argparse.Namespace) -> int:
 
 
 def _reproduce(args: argparse.Namespace) -> int:
-    _refuse(args, "--reproduce-paper", "trace", "policy", "nodes", "gpus_per_node", "jobs_out", "series", "plot")
+    _refuse(
+        args, "--reproduce-paper", "trace", "policy", "preset", "nodes", "gpus_per_node", "jobs_out", "series", "plot"
+    )
     found = reproduce.reproduce(args.traces, args.in_queue_order)
     if args.json:
         output.write({args.json: view.as_text(paper_tables.as_json(found))})

@@ -10,7 +10,7 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints, Jobs
 from tiresias.scheduler.size.predicted_seconds import best_servers
-from tiresias.simulator.elastic.elastic_job import ElasticJob, JobSize, Prediction, Speed, fewest_parts
+from tiresias.simulator.elastic_job import ElasticJob, JobSize, Prediction, Speed, fewest_parts
 from tiresias.simulator.trace import Trace
 
 
@@ -86,8 +86,9 @@ class ElasticRuns:
     def _prediction(self, row: int, left: float) -> Prediction | None:
         job, duration = self._trace.elastic[row], float(self._trace.duration[row])
         assert job is not None
-        seconds = self._of_work(job) * (left * self._speed(row, self._first[row]))
-        return job.predict(1.0 - left / duration if duration else 1.0, seconds)
+        unit = self._of_work(job)
+        seconds = np.where(np.isfinite(unit), unit, 0.0) * (left * self._speed(row, self._first[row]))
+        return job.predict(1.0 - left / duration if duration else 1.0, np.where(np.isfinite(unit), seconds, np.inf))
 
     def _of_work(self, job: ElasticJob) -> Floats:
         """Return the seconds of a unit of work by size, for jobs of the same kind computed once."""

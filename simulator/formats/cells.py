@@ -62,6 +62,15 @@ def gpus(cells: Sequence[str]) -> Floats:
     return values
 
 
+def sizes(cells: Sequence[str]) -> Floats:
+    """Return numbers of GPUs, 1 or more; empty cells are nan."""
+    values = numbers_or_nothing(cells)
+    known = values[~np.isnan(values)]
+    if not ((known >= 1) & (known <= MOST_GPUS) & (known == np.floor(known))).all():
+        raise ValueError("is not possible; write a whole number, 1 or more, or nothing")
+    return values
+
+
 def numbers_or_nothing(cells: Sequence[str]) -> Floats:
     """Return numbers; empty cells, None, nan and Unknown are nan."""
     values = [cell.strip() for cell in cells]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints
-from tiresias.simulator.elastic.elastic_job import ElasticJob
+from tiresias.simulator.elastic_job import ElasticJob
 from tiresias.simulator.formats.cells import MOST_GPUS
 
 

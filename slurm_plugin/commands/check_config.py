@@ -3,6 +3,7 @@
 examples:
   tiresias check-config                      /etc/tiresias/tiresias.toml, its conf.d and the environment
   tiresias check-config my.toml --json
+  tiresias check-config etc/presets/optimus.toml      a preset alone: drf, elastic, hived, las, optimus, tetris, tiresias
 """
 
 from __future__ import annotations

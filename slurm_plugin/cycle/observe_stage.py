@@ -105,7 +105,9 @@ class ObserveStage:
         observer.rank_counts.begin_cycle(ledger.jobs)
         observer.progress.begin_cycle(ledger.jobs)
         observer.measured.begin_cycle({row.key for row in ledger.jobs.values()})
-        observer.estimates.begin_cycle({job.id for job in managed if job.state == "RUNNING"})
+        running = {job.id for job in managed if job.state == "RUNNING"}
+        observer.estimates.begin_cycle(running)
+        observer.slow_nodes.begin_cycle(running)
         for job in managed:
             if job.state == "RUNNING" and not job.completing:
                 with self._services.quarantine.guard("reading its progress", job.id):
@@ -115,6 +117,7 @@ class ObserveStage:
                         stated = report.elastic or (FIXED if row.elastic else "")  # a note may be of another submission
                         ledger.requests.note_elastic(row, stated, job)
                         _note_ranks(memory, job, report, now)
+                        observer.slow_nodes.look(job, now)
                         if found := observer.progress.follow(job, row, ledger.runs_of(row), now):
                             observer.measured.take(row, job.restarts, found)
                             observer.estimates.take(row, job.restarts, found.pace, now)

@@ -61,6 +61,7 @@ class PublishStage:
             profiles=decided.profiles,
             due=_deadlines(context),
             cells=cache(context.pools.report) if context.config.virtual_clusters else None,
+            slow_nodes=dict(memory.observer.slow_nodes.found),
             ends=dict(memory.observer.estimates.ends),
             sizes=dict(memory.observer.estimates.sizes),
             guarantees=dict(self._services.guarantees.by_cluster),

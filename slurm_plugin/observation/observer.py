@@ -37,6 +37,7 @@ from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
 from tiresias.slurm_plugin.observation.rank_counts import RankCounts
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import RequestCache
+from tiresias.slurm_plugin.observation.slow_nodes import SlowNodes
 from tiresias.slurm_plugin.state import job_claims, own_size
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
@@ -74,6 +75,7 @@ class Observer:
         self.preemptability = Preemptability(config, ledger, self.reports)
         self.rank_counts = RankCounts(config.paths.control, config.preemption.rank_timeout)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
+        self.slow_nodes = SlowNodes(config.paths.control)
         self.measured = MeasuredProgress(ledger)
         self.estimates = JobEstimates(ledger, self.measured)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)

@@ -70,6 +70,7 @@ class Publication:
     cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
     ends: Mapping[str, PredictedEnd] = field(default_factory=dict)  # of running jobs that report their progress
+    slow_nodes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of running jobs, by job id
     sizes: Mapping[str, SizeEstimate] = field(default_factory=dict)  # what is predicted of elastic jobs
     tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
@@ -252,6 +253,7 @@ def _job(
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
         "elastic": known.elastic if known and own_size.sizes(known) else "", **_sizes(newest, row), **_end(newest, job.id),
+        "slow_nodes": [[node, round(ratio, 2)] for node, ratio in sorted(newest.slow_nodes.get(job.id, {}).items())],
         "rigid": job_reasons.text(known.rigid) if known else "",
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
         "checkpoint_time": report.saved_at, "placement": style_name(style),

@@ -86,6 +86,12 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     yield from _progress(job)
     if ends := end_text(job, now):
         yield "expected end", ends
+    if slow := job.get("slow_nodes"):
+        each = ", ".join(f"{printable(node, 100)} ({ratio:.1f} times as slow)" for node, ratio in slow)
+        yield (
+            "slow nodes",
+            f"{each}: slower than half of the median of its ranks, which wait for them where they train together",
+        )
     if change := last_change(explanation.get("runs", [])):
         yield "size", change
     yield "preempted", _losses(explanation, now)

@@ -37,6 +37,10 @@ def metrics(status: Status | None, now: float, by_account: bool = False) -> Iter
         yield from _daemon(status, now)
         yield from _slurm(status)
         yield from _jobs(status)
+        slow = sum(bool(job.get("slow_nodes")) for job in status.get("jobs", []))
+        yield _gauge(
+            "straggling_jobs", "Jobs of which ranks work for a step twice as long as the median or longer.", slow
+        )
         yield _gpus(status)
         yield from _waits(status)
         yield from _totals(status.get("totals", []), by_account)

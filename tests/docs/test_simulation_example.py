@@ -11,7 +11,7 @@ import pytest
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/simulation.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-PRINTED = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+PRINTED = re.findall(r"```python\n.*?```\n\nIt prints:\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize(("program", "printed"), list(zip(PROGRAMS, PRINTED, strict=True)))

@@ -67,6 +67,11 @@ ALLOWED = (
         "protocol.site_configuration",
         "The tables of virtual clusters are those of the site's configuration, and one reader parses both on every Python.",
     ),
+    Allowed(
+        "simulator/presets.py",
+        "protocol.site_configuration",
+        "A preset is a part of the site's configuration, and one reader parses both on every Python.",
+    ),
 )
 # What every job starts: none of it loads the store or the profiler before the work that needs them.
 STARTED_BY_JOBS = ("supervisor", "tsbatch", "tsrun")

@@ -356,3 +356,21 @@ def test_virtual_clusters_that_are_not_possible(
     shown = capsys.readouterr().err
     assert message in shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--preset", "none"], "--preset 'none': no such preset; there are drf, elastic"),
+        (["--preset", "drf,drf"], "--preset: drf occurs twice; remove one"),
+        (["--preset", "drf", "--policy", "las"], "--preset: --policy has no meaning with it"),
+        (["--preset", "drf", "--sensitivity", "threshold"], "--preset has no meaning with it"),
+        (["--preset", "hived"], "no virtual clusters are declared"),
+        (["--policy", "las", "--speeds", "none.csv"], "none.csv: cannot be read"),
+    ],
+)
+def test_impossible_presets_are_refused(
+    options: list[str], problem: str, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", str(trace), *CLUSTER, *options]) != 0
+    assert problem in capsys.readouterr().err

@@ -16,7 +16,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Floats, JobState
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator import ClusterSize, Cost, EventKind, Outcome, Rules, Simulation, Trace, TraceJob, simulate
-from tiresias.simulator.elastic.elastic_job import ElasticJob, JobSize, Prediction, Speed, by_steps
+from tiresias.simulator.elastic_job import ElasticJob, JobSize, Prediction, Speed, by_steps
 
 CLUSTER = ClusterSize(2, 4)
 

@@ -3,7 +3,7 @@
     train.py SECONDS [good|ranks|reports|ignores|hangs|slow]
 
 good: saves and ends on request, one process for the whole job.  ranks: so, as one of several ranks.
-reports: as good, and reports its progress.  ignores: continues to train without saving.
+reports: as good, and reports its progress and loss.  ignores: continues to train without saving.
 hangs: saves at its fifth step, and hangs in the requested save.  slow: the requested save takes four seconds.
 """
 
@@ -28,7 +28,8 @@ def main(seconds: float, habit: str = "good") -> None:
         time.sleep(1 / STEPS_PER_SECOND)
         step += 1
         if habit == "reports":
-            checkpointer.report(step, total_steps=int(seconds * STEPS_PER_SECOND))
+            loss = 1.0 / (0.01 * step + 0.5) + 0.1
+            checkpointer.report(step, total_steps=int(seconds * STEPS_PER_SECOND), loss=loss, samples=64 * step)
         if habit == "hangs" and step == 5:
             checkpointer.save(step, {"step": step})
         if checkpointer.should_stop(step) and habit != "ignores":

@@ -1,0 +1,79 @@
+"""Ranks that do more work than the others of their job, by what they report in a real control folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tiresias.protocol import control
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
+from tiresias.slurm_plugin.observation.slow_nodes import POLL_S, SlowNodes
+
+Make = Callable[..., SlurmJob]
+
+
+@pytest.fixture
+def job(running: Make) -> SlurmJob:
+    shares = tuple(NodeShare(f"gpu{at}", 1, 4, 400) for at in range(4))
+    return replace(running(1000), uid=os.getuid(), shares=shares)
+
+
+@pytest.fixture
+def ranks(tmp_path: Path, job: SlurmJob) -> Path:
+    folder = control.job_folder(tmp_path, job.uid, job.id)
+    control.make(folder, "")
+    return folder / control.RANKS
+
+
+def report(ranks: Path, own: list[object], restart: int = 0) -> None:
+    for at, seconds in enumerate(own):
+        content = {"rank": at, "restart": restart, "own": seconds}
+        (ranks / f"gpu{at}.site.org-{100 + at}-7").write_text(json.dumps(content))
+
+
+def looked(root: Path, job: SlurmJob, looks: int = 2) -> dict[str, dict[str, float]]:
+    slow = SlowNodes(root)
+    for at in range(looks):
+        slow.look(job, 2000.0 + POLL_S * at)
+    return slow.found
+
+
+def test_a_node_that_is_slow_twice_in_a_row_is_found(tmp_path: Path, ranks: Path, job: SlurmJob) -> None:
+    report(ranks, [0.1, 0.1, 0.5, 0.1])
+    assert looked(tmp_path, job, 1) == {}
+    assert looked(tmp_path, job) == {"1": {"gpu2": pytest.approx(5.0)}}
+
+
+def test_a_node_that_is_fast_again_is_forgotten(tmp_path: Path, ranks: Path, job: SlurmJob) -> None:
+    slow = SlowNodes(tmp_path)
+    for at, own in enumerate([0.5, 0.5, 0.11, 0.5]):
+        report(ranks, [0.1, own, 0.1, 0.1])
+        slow.look(job, 2000.0 + POLL_S * at)
+        slow.look(job, 2000.0 + POLL_S * at + 1.0)
+        assert bool(slow.found) == (at == 1)
+    slow.begin_cycle(())
+    assert not slow.found
+
+
+@pytest.mark.parametrize(
+    "own", [["much", None, 0.1, 9.0], [1e300, 1e300, 0.1, 0.1], [-1, -1, 0.1, 9.0], [True, 1, 1, 1]]
+)
+def test_what_is_no_possible_time_is_not_known(tmp_path: Path, ranks: Path, job: SlurmJob, own: list[object]) -> None:
+    report(ranks, own)
+    assert looked(tmp_path, job) == {}
+
+
+def test_reports_of_another_run_of_another_host_and_torn_ones_do_not_count(
+    tmp_path: Path, ranks: Path, job: SlurmJob
+) -> None:
+    report(ranks, [0.1, 0.1, 0.5, 0.1], restart=3)
+    assert looked(tmp_path, job) == {}
+    report(ranks, [0.1, 0.1, 0.1, 0.1])
+    (ranks / "other-1-7").write_text('{"rank": 9, "restart": 0, "own": 5.0}')
+    (ranks / "gpu1-2-7").write_text('{"rank": 9, "restart"')
+    assert looked(tmp_path, job) == {}
