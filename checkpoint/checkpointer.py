@@ -41,7 +41,7 @@ from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control, convergence, environment, files
+from tiresias.protocol import control, convergence, environment, files, rank_files
 from tiresias.protocol.convergence import Convergence
 from tiresias.protocol.job_log import log_line
 
@@ -256,12 +256,12 @@ class Checkpointer:
     def report_every(self, seconds: float) -> None:
         """Set the time between two reports that are written, at least; 1 s without it.
 
-        For programs whose time is scaled, as those of a replay.
+        For programs whose time is scaled, as those of a replay. A rank reports its own work in 60 times as long.
 
         Args:
             seconds: The time, seconds.
         """
-        self._progress.interval = seconds
+        self._progress.interval, self._program.work_interval = seconds, rank_files.WORK_S * seconds
 
     def steps(self, total: int) -> Iterator[int]:
         """Return the steps from the restored one up to `total`, for a plain loop, and report each of them when it is done.

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
@@ -34,6 +35,7 @@ class ProgramReport:
         step: Step of the newest commit.
         measured: Further numbers of the report, by key.
         waited: Seconds that this rank has waited for the others.
+        work_interval: Seconds between two reports of a rank's own work.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class ProgramReport:
         self.measured: dict[str, float] = {}
         self._published_at = 0.0
         self._began: tuple[float, int] | None = None  # monotonic, step
-        self.waited = 0.0
+        self.waited, self.work_interval = 0.0, rank_files.WORK_S
         self._own: float | None = None  # seconds of own work of a step
         self._work_from: tuple[float, int, float] | None = None  # monotonic, step, waited: since when it is measured
         self._lock = threading.Lock()  # an asynchronous save reports its commit
@@ -147,8 +149,10 @@ class ProgramReport:
     def _write_rank_file(self, folder: Path) -> None:
         control.make(folder, "" if self.is_displaced() else self._submission)
         place = self._rank_file(folder)
-        known = {} if self._own is None else {rank_files.OWN_WORK: self._own}
-        control.write(place.parent, place.name, {"rank": self._world.rank, "restart": self._restart, **known})
+        content: dict[str, Any] = {"rank": self._world.rank, "restart": self._restart}
+        if self._own is not None:
+            content |= {rank_files.OWN_WORK: self._own, rank_files.NODE: os.environ.get("SLURMD_NODENAME", "")}
+        control.write(place.parent, place.name, content)
 
     def _register_again(self) -> None:
         """To a folder that was away, or has been removed."""
@@ -157,12 +161,12 @@ class ProgramReport:
                 self._write_rank_file(self.folder)
 
     def _publish_own_work(self) -> None:
-        """Report how long a step of this rank takes without what it waits for the others, once in rank_files.WORK_S."""
+        """Report how long a step of this rank takes without what it waits for the others, once in `work_interval`."""
         now = time.monotonic()
         if self._work_from is None:
             self._work_from = now, self.at, self.waited
         began, step, waited = self._work_from
-        if now - began < rank_files.WORK_S or self.at <= step or self.folder is None or self.is_displaced():
+        if now - began < self.work_interval or self.at <= step or self.folder is None or self.is_displaced():
             return
         self._own = max(now - began - (self.waited - waited), 0.0) / (self.at - step)
         self._work_from = now, self.at, self.waited

@@ -22,6 +22,7 @@ from tiresias.protocol.process_identity import NAME
 MOST_FILES = 100_000  # that are counted of a folder of the user
 MOST_READ = 1024  # that are read
 OWN_WORK = "own"  # the key of the seconds of own work of a step
+NODE = "node"  # the key of Slurm's name of its node
 WORK_S = 60.0  # between two reports of it by one rank
 
 
@@ -44,11 +45,11 @@ class RankWork(NamedTuple):
     """How long the own work of a step takes a rank.
 
     Attributes:
-        host: As its node names itself.
+        node: Slurm's name of its node, else how the host names itself.
         own: Seconds of a step without the exchange with other ranks; nan: not reported.
     """
 
-    host: str
+    node: str
     own: float
 
 
@@ -76,7 +77,10 @@ def _work(folder: int, names: list[str], restart: int) -> Iterator[RankWork]:
             with contextlib.suppress(OSError, ValueError, CorruptCheckpoint):  # of one rank
                 report = json.loads(read_small(folder, name, control.MAX_BYTES))
                 if isinstance(report, dict) and report.get("restart") == restart:
-                    yield RankWork(known["host"], _seconds(report.get(OWN_WORK)))
+                    node = report.get(NODE)
+                    yield RankWork(
+                        node if isinstance(node, str) and node else known["host"], _seconds(report.get(OWN_WORK))
+                    )
 
 
 def _seconds(value: object) -> float:

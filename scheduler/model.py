@@ -130,7 +130,7 @@ class Jobs:
         seconds_by_size: Predicted seconds of training left of each job by its size, shape (servers + 1, workers + 1) each; a job
             without parameter servers has one row, its workers are its GPUs. A server takes a GPU as a worker does. nan or inf:
             not possible or not known. None, the neutral value: no prediction.
-        uncertain: The predictions of the job are uncertain, as those of a young job; neutral: False.
+        uncertain: The predictions of the job are uncertain, as of few points; neutral: False.
         servers: Of the GPUs of a job those that its parameter servers hold; 0, the neutral value: it has none.
     """
 

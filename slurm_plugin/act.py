@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.state import own_tasks, owned_cells
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision
-from tiresias.slurm_plugin.state.ledger import Ledger
+from tiresias.slurm_plugin.state.ledger import Avoided, Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.transitions.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.transitions.endings import Ending
@@ -34,6 +34,7 @@ LIMIT_WINDOW_S = 2400.0  # before its time limit, in which a job's report is rea
 HOLDS = 300  # at a time: a storm of arrivals must not delay the starts
 HOLD_SECONDS = 1.0  # for them: on a slow slurmctld 300 calls take longer than a free GPU may wait
 URGENT_HOLD_SECONDS = 5.0  # for those that Slurm is about to start; it starts the rest without a plan
+AVOID_S = 86400.0  # for which a job does not use a node on which it was slow
 FIRST_CHECK_S = 0.5  # after a start; then again after twice as long
 
 
@@ -229,6 +230,13 @@ class Actor:
             if allowance.affords_preemptions(1, self.intents.values()):
                 with self.context.quarantine.guard("its change of size", resize.job):
                     self._engine.begin(resize.job, IntentKind.RESIZE, now, why=self._why_resized(resize))
+
+    def replace(self, job_id: str, nodes: frozenset[str], why: str, now: float) -> None:
+        """Begin the requeue of a running job that avoids these nodes from now on, where others suffice."""
+        if job_id not in self.intents and self.context.allowance.affords_preemptions(1, self.intents.values()):
+            with self.context.quarantine.guard("the replacement of its slow node", job_id):
+                self.context.ledger.avoids[job_id] = Avoided(nodes, now + AVOID_S)
+                self._engine.begin(job_id, IntentKind.REPLACE, now, why=why)
 
     def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
         start = reserved or Start(beneficiary, ())

@@ -47,3 +47,15 @@ def stragglers(own: Floats) -> Stragglers:
     slow = known & (np.nan_to_num(ratio) >= SLOWER)
     gap = float(own[known].max()) - median if slow.any() else 0.0
     return Stragglers(slow, ratio, gap)
+
+
+def replacement_gain(ratio: float, horizon: float) -> float:
+    """Return the seconds that a job gains within a time if its slowest rank becomes as fast as the median one.
+
+    The gain of synchronous training, in which all ranks wait; of asynchronous training it is the most that can be gained.
+
+    Args:
+        ratio: Own work of the slowest rank through the median, 1 or more.
+        horizon: The time, seconds.
+    """
+    return horizon * (1.0 - 1.0 / max(ratio, 1.0))

@@ -143,6 +143,13 @@ class Placement:
         "a finite number, 0 or more",
         lambda value: math.isfinite(value) and value >= 0,
     )
+    stragglers: str = choice(
+        "keep",
+        "what happens to a job with ranks slower than half of the median: nothing, or it is preempted and started again without "
+        "their nodes, where that gains more within an hour than it costs",
+        "keep",
+        "replace",
+    )
 
 
 @dataclass(frozen=True, slots=True)

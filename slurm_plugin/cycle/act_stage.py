@@ -14,6 +14,7 @@ from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.cycle.straggler_replacement import replacements
 from tiresias.slurm_plugin.shadow import Gpus
 from tiresias.slurm_plugin.state import owned_cells
 from tiresias.slurm_plugin.state.intents import Notice
@@ -50,8 +51,15 @@ class ActStage:
         else:
             memory.actor.rebind(owned_cells.of_rebindings(decided.plan.rebindings, decided.snapshot))
             memory.actor.begin(decided.plan, self._services.clock())
+            self._replace_stragglers(context, decided)
             memory.actor.advance(self._services.clock())
         self._services.decisions.add(memory.actor.take_news())
+
+    def _replace_stragglers(self, context: CycleContext, decided: Decided) -> None:
+        if context.config.placement.stragglers == "replace":
+            slow, policy = context.memory.observer.slow_nodes.found, context.config.policy
+            for job, nodes, why in replacements(decided.snapshot, decided.plan, slow, policy):
+                context.memory.actor.replace(job, nodes, why, self._services.clock())
 
     def _defer(self, context: CycleContext, managed: Sequence[SlurmJob]) -> None:
         """Hold, unpin and release pending jobs."""

@@ -117,7 +117,7 @@ class ObserveStage:
                         stated = report.elastic or (FIXED if row.elastic else "")  # a note may be of another submission
                         ledger.requests.note_elastic(row, stated, job)
                         _note_ranks(memory, job, report, now)
-                        observer.slow_nodes.look(job, now)
+                        observer.slow_nodes.poll(job, now)
                         if found := observer.progress.follow(job, row, ledger.runs_of(row), now):
                             observer.measured.take(row, job.restarts, found)
                             observer.estimates.take(row, job.restarts, found.pace, now)

@@ -75,7 +75,7 @@ class Observer:
         self.preemptability = Preemptability(config, ledger, self.reports)
         self.rank_counts = RankCounts(config.paths.control, config.preemption.rank_timeout)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
-        self.slow_nodes = SlowNodes(config.paths.control)
+        self.slow_nodes = SlowNodes(config.paths.control, config.progress.timed)
         self.measured = MeasuredProgress(ledger)
         self.estimates = JobEstimates(ledger, self.measured)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)

@@ -11,22 +11,23 @@ from tiresias.protocol import rank_files
 from tiresias.scheduler.estimates.stragglers import LEAST_RANKS, stragglers
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 
-POLL_S = 120.0  # between two looks at a job; its ranks report once a minute
+POLL = 12.0  # between two polls of a job, in times of progress.timed
 
 
 class SlowNodes:
-    """Looks for stragglers in the control folders of jobs with several ranks.
+    """Finds stragglers in the control folders of jobs with several ranks.
 
     Args:
         root: The control root.
+        timed: progress.timed, seconds.
 
     Attributes:
         found: The slow nodes of each job, with their own work through the median, by job id.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, timed: float) -> None:
         self.found: dict[str, dict[str, float]] = {}
-        self._root = root
+        self._root, self._poll = root, POLL * timed
         self._next: dict[str, float] = {}
         self._suspected: dict[str, set[str]] = {}
 
@@ -37,11 +38,11 @@ class SlowNodes:
             self.found.pop(job_id, None)
             self._suspected.pop(job_id, None)
 
-    def look(self, job: SlurmJob, now: float) -> None:
-        """Look at a running job where that is due. A node is slow if it was so in two looks one after the other."""
+    def poll(self, job: SlurmJob, now: float) -> None:
+        """Poll a running job where that is due. A node is slow if it was so in two polls one after the other."""
         if (job.tasks < LEAST_RANKS and job.gpus < LEAST_RANKS) or now < self._next.get(job.id, 0.0):
             return
-        self._next[job.id] = now + POLL_S
+        self._next[job.id] = now + self._poll
         slow = self._slow(job)
         again = {node: ratio for node, ratio in slow.items() if node in self._suspected.get(job.id, ())}
         self._suspected[job.id] = set(slow)
@@ -55,6 +56,6 @@ class SlowNodes:
         own_nodes = {share.node.partition(".")[0]: share.node for share in job.shares}
         slow: dict[str, float] = {}
         for row in np.flatnonzero(result.slow).tolist():
-            if node := own_nodes.get(ranks[row].host.partition(".")[0]):
+            if node := own_nodes.get(ranks[row].node.partition(".")[0]):
                 slow[node] = max(slow.get(node, 0.0), float(result.ratio[row]))
         return slow

@@ -25,12 +25,13 @@ class IntentKind(StoredWord):
     )
     RENEW = "renew"  # a requeue of a job that saved by itself, because its time limit was near
     RESIZE = "resize"  # a requeue of an elastic job, so that it starts again with another number of GPUs
+    REPLACE = "replace"  # a requeue of a job that starts again without a slow node
     START = "start"
     RELEASE = "release"  # of a hold and a pin; the job's row is its journal, so no intent of this kind is written
 
 
 PREEMPTIONS = (IntentKind.PREEMPT, IntentKind.RESTART)
-COUNTED = (*PREEMPTIONS, IntentKind.RESIZE)  # by policy.max_preemptions and policy.cooldown
+COUNTED = (*PREEMPTIONS, IntentKind.RESIZE, IntentKind.REPLACE)  # by policy.max_preemptions and policy.cooldown
 
 
 class IntentStep(StoredWord):

@@ -165,6 +165,8 @@ def _cause(intent: Intent, row: JobRow) -> str:
         return f"back to the size that it requests: {job_reasons.text(row.rigid)}"
     if intent.kind == IntentKind.RESIZE:
         return "so that it starts again with another number of GPUs"
+    if intent.kind == IntentKind.REPLACE:
+        return "so that it starts again without a slow node"
     if intent.beneficiary:
         return f"for job {intent.beneficiary}"
     renewed = intent.kind == IntentKind.RENEW

@@ -22,7 +22,7 @@ from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, StoredWord
 
 PREEMPT, RESTART = IntentKind.PREEMPT, IntentKind.RESTART
-RENEW, RESIZE = IntentKind.RENEW, IntentKind.RESIZE
+RENEW, RESIZE, REPLACE = IntentKind.RENEW, IntentKind.RESIZE, IntentKind.REPLACE
 START, RELEASE = IntentKind.START, IntentKind.RELEASE
 Step = IntentStep
 
@@ -134,6 +134,7 @@ TABLE = (
     Transition(RESTART, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
     *_save_and_requeue(RENEW),
     *_save_and_requeue(RESIZE),
+    *_save_and_requeue(REPLACE),
     Transition(START, Step.START, Do.START, Step.CONFIRM, (Step.PRIORITIZE,), 12, Phase.STARTING, _START_CALLS),
     Transition(START, Step.PRIORITIZE, Do.PRIORITIZE, Step.CONFIRM, (), 5, Phase.STARTING, ("prioritize",)),
     Transition(START, Step.CONFIRM, Do.CONFIRM, None, (Step.REHOLD,), 6, Phase.STARTING, (), _SLURM),

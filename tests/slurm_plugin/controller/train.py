@@ -1,32 +1,41 @@
 """A training program for tests: twenty steps per second, full checkpoints, and optionally one kind of wrong behaviour.
 
-    train.py SECONDS [good|ranks|reports|ignores|hangs|slow]
+    train.py SECONDS [good|ranks|straggles|reports|ignores|hangs|slow]
 
 good: saves and ends on request, one process for the whole job.  ranks: so, as one of several ranks.
+straggles: as ranks, whose steps are made together, ten times as slow on the node that the file /shared/slow names.
 reports: as good, and reports its progress and loss.  ignores: continues to train without saving.
 hangs: saves at its fifth step, and hangs in the requested save.  slow: the requested save takes four seconds.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from pathlib import Path
 
 from tiresias.checkpoint import Checkpointer
 
 STEPS_PER_SECOND = 20
+SLOW = Path("/shared/slow")
 
 
 def main(seconds: float, habit: str = "good") -> None:
     checkpointer = Checkpointer.from_env()
-    if habit != "ranks":
+    if habit == "straggles":
+        checkpointer.report_every(0.05)
+    elif habit != "ranks":
         checkpointer.register_alone()
     found = checkpointer.restore()
     step = first = found.step if found else 0
     print(f"from step {step}", flush=True)
     while step < seconds * STEPS_PER_SECOND:
-        time.sleep(1 / STEPS_PER_SECOND)
+        time.sleep((10 if habit == "straggles" and is_slow() else 1) / STEPS_PER_SECOND)
         step += 1
+        if habit == "straggles":
+            with checkpointer.exchange():
+                wait_for_others(step)
         if habit == "reports":
             loss = 1.0 / (0.01 * step + 0.5) + 0.1
             checkpointer.report(step, total_steps=int(seconds * STEPS_PER_SECOND), loss=loss, samples=64 * step)
@@ -35,6 +44,21 @@ def main(seconds: float, habit: str = "good") -> None:
         if checkpointer.should_stop(step) and habit != "ignores":
             save_and_exit(checkpointer, step, habit if not first else "good")
     print(f"done at step {step}", flush=True)
+
+
+def is_slow() -> bool:
+    return SLOW.exists() and SLOW.read_text().strip() == os.environ["SLURMD_NODENAME"]
+
+
+def wait_for_others(step: int) -> None:
+    """Wait until every rank has made this step."""
+    ranks, job = int(os.environ["SLURM_NTASKS"]), os.environ["SLURM_JOB_ID"]
+    files = [Path(f"/shared/out/{job}-step-of-{rank}") for rank in range(ranks)]
+    own = files[int(os.environ["SLURM_PROCID"])]
+    own.with_suffix(".new").write_text(str(step))
+    own.with_suffix(".new").replace(own)
+    while not all(file.exists() and int(file.read_text()) >= step for file in files):
+        time.sleep(0.005)
 
 
 def save_and_exit(checkpointer: Checkpointer, step: int, habit: str) -> None:

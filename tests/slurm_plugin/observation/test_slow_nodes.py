@@ -12,8 +12,10 @@ import pytest
 
 from tiresias.protocol import control
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
-from tiresias.slurm_plugin.observation.slow_nodes import POLL_S, SlowNodes
+from tiresias.slurm_plugin.observation.slow_nodes import POLL, SlowNodes
 
+TIMED = 10.0
+POLL_S = POLL * TIMED
 Make = Callable[..., SlurmJob]
 
 
@@ -37,9 +39,9 @@ def report(ranks: Path, own: list[object], restart: int = 0) -> None:
 
 
 def looked(root: Path, job: SlurmJob, looks: int = 2) -> dict[str, dict[str, float]]:
-    slow = SlowNodes(root)
+    slow = SlowNodes(root, TIMED)
     for at in range(looks):
-        slow.look(job, 2000.0 + POLL_S * at)
+        slow.poll(job, 2000.0 + POLL_S * at)
     return slow.found
 
 
@@ -50,11 +52,11 @@ def test_a_node_that_is_slow_twice_in_a_row_is_found(tmp_path: Path, ranks: Path
 
 
 def test_a_node_that_is_fast_again_is_forgotten(tmp_path: Path, ranks: Path, job: SlurmJob) -> None:
-    slow = SlowNodes(tmp_path)
+    slow = SlowNodes(tmp_path, TIMED)
     for at, own in enumerate([0.5, 0.5, 0.11, 0.5]):
         report(ranks, [0.1, own, 0.1, 0.1])
-        slow.look(job, 2000.0 + POLL_S * at)
-        slow.look(job, 2000.0 + POLL_S * at + 1.0)
+        slow.poll(job, 2000.0 + POLL_S * at)
+        slow.poll(job, 2000.0 + POLL_S * at + 1.0)
         assert bool(slow.found) == (at == 1)
     slow.begin_cycle(())
     assert not slow.found

@@ -1,0 +1,60 @@
+"""A job with a rank that is slowed down, on a real Slurm: the node is shown, and replaced where that is configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.slurm_plugin.controller.centre import TRAIN, Centre
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+
+SLOW = "gpu02"
+
+
+@pytest.fixture
+def slowed(centre: Centre) -> Iterator[Centre]:
+    file = centre.cluster.shared / "slow"
+    file.write_text(SLOW)
+    file.chmod(0o644)
+    yield centre
+    file.unlink()
+
+
+def start(centre: Centre, stragglers: str) -> str:
+    """Start a job with a rank on each of three nodes, and wait until the slow one is found."""
+    policy = {"preemption_cost": 1.0, "cooldown": 0.0, "min_run": 0.0}
+    placement = {"stragglers": stragglers, "trial": "anywhere", "style": "first_fit"}
+    centre.restart(policy=policy, placement=placement, progress={"timed": 0.25})
+    request = ("--nodes=3", "--ntasks-per-node=1", "--gpus-per-node=4", "--nodelist=gpu01")
+    return centre.submit(*request, gpus=0, by="tsbatch", command=f"exec srun python3 {TRAIN} 900 straggles")
+
+
+def nodes(centre: Centre, job: str) -> list[set[str]]:
+    """Return the nodes of each run."""
+    return [{node.partition(":")[0] for node in run["nodes"]} for run in centre.explain(job).get("runs", ())]
+
+
+def test_a_slow_node_is_shown_and_kept_by_default(slowed: Centre) -> None:
+    job = start(slowed, "keep")
+    slowed.wait_until(lambda: slowed.published(job).get("slow_nodes"), "no slow node is found", job, seconds=90)
+    [[node, ratio]] = slowed.published(job)["slow_nodes"]
+    assert node == SLOW
+    assert ratio > 4.0
+    assert len(nodes(slowed, job)) == 1
+    page = slowed.cluster.run(
+        ["tiresias", "explain", job, "--socket", "/run/tiresias/control.sock"], user="alice"
+    ).stdout
+    assert f"{SLOW} (" in page
+
+
+def test_a_slow_node_is_replaced_where_that_is_configured(slowed: Centre) -> None:
+    job = start(slowed, "replace")
+    slowed.wait_until(lambda: len(nodes(slowed, job)) == 2, "it does not start again", job, seconds=120)
+    first, second = nodes(slowed, job)
+    assert SLOW in first
+    assert second == {"gpu01", "gpu03", "gpu04"}
+    reasons = slowed.reasons(job, "replace")
+    assert reasons[0].startswith(f"so that it starts again without {SLOW} (")
+    assert slowed.explain(job)["job"]["preemptions"] <= 1
