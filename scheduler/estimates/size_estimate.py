@@ -98,7 +98,10 @@ class SizeSpeeds:
 
 
 def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun] = ()) -> SizeSpeeds | None:
-    """Return the speeds of a job by size; None where fewer than SIZES_LEAST sizes of it and its kind were timed.
+    """Return the speeds of a job by size; None where its runs and those of its kind do not show how it scales.
+
+    They show it from SIZES_LEAST sizes on, and for a job that can span nodes only if one of them does: how fast the network between
+    nodes is, no run on one node shows.
 
     Args:
         runs: Its timed runs, the newest last.
@@ -106,7 +109,9 @@ def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun]
         others: Timed runs of other jobs of its kind.
     """
     own, alike = ([run for run in each if _is_possible(run)] for each in (runs, others))
-    if len({(run.nodes, run.gpus) for run in (*own, *alike)}) < SIZES_LEAST:
+    sizes_timed = {(run.nodes, run.gpus) for run in (*own, *alike)}
+    spans = any(nodes > 1 for nodes, _ in sizes_timed) or limits.most <= limits.gpus_a_node
+    if len(sizes_timed) < SIZES_LEAST or not spans:
         return None
     batch = _global_batch([*alike, *own])
     prior = speed_model.fit(_points(alike, batch), ALL_REDUCE) if alike else None

@@ -55,10 +55,16 @@ def test_one_measured_size_predicts_no_other_and_two_are_uncertain() -> None:
     assert found.uncertain
 
 
+def test_runs_on_one_node_predict_none_on_several() -> None:
+    assert learn([run(1), run(2), run(4)], LIMITS) is None
+    assert learn([run(1), run(2), run(4)], SizeSpan(1, 4, 4)) is not None
+    assert learn([run(1), run(2), run(4)], LIMITS, [run(8)]) is not None, "a job of its kind spanned two nodes"
+
+
 def test_slower_jobs_of_the_same_kind_make_the_prediction_better() -> None:
     others = [run(gpus, factor=2.0) for gpus in (1, 2, 4, 8, 16)]
-    alone, helped = learn([run(2), run(4)], LIMITS), learn([run(2), run(4)], LIMITS, others)
-    assert error(helped, 8, 16) < 0.5 * error(alone, 8, 16)
+    alone, helped = learn([run(4), run(8)], LIMITS), learn([run(4), run(8)], LIMITS, others)
+    assert error(helped, 1, 2, 12, 16) < error(alone, 1, 2, 12, 16)
 
 
 def test_a_job_that_was_never_timed_has_the_speed_of_its_kind_or_none() -> None:
