@@ -6,6 +6,7 @@ Each step appends its number, the GPUs and the loss to the file `losses`.
 import os
 import sys
 import time
+from pathlib import Path
 
 from tiresias.checkpoint import Checkpointer
 
@@ -18,7 +19,7 @@ while step < int(sys.argv[1]):
     time.sleep(0.4 / gpus)
     weight -= 0.005 * weight
     step += 1
-    with open("losses", "a") as losses:
+    with Path("losses").open("a") as losses:
         print(step, gpus, f"{weight**2:.4f}", file=losses)
     checkpointer.report(step, int(sys.argv[1]), loss=weight**2)
     if checkpointer.should_stop(step):

@@ -114,3 +114,19 @@ def test_losses_and_samples_are_those_of_a_fixed_size(centre: Centre, program: s
     measured = json.loads(subprocess.check_output([sys.executable, COST, centre.journal_file]))
     assert measured["resizes"] >= RESIZES - 1, "it was resized; the first start may have the size already"
     print(json.dumps({"program": program, "sizes": sizes(centre, job), "difference": difference, **measured}))
+
+
+def test_torchrun_with_a_range_of_nodes_is_left_alone(centre: Centre) -> None:
+    """Its elasticity is within the allocation of a job of a fixed size, which the controller does not resize."""
+    port = 20000 + random.randrange(10000)
+    rendezvous = f"--rdzv-backend=c10d --rdzv-id=1 --rdzv-endpoint=127.0.0.1:{port}"
+    torchrun = f"python3 -m torch.distributed.run --nnodes=1:2 --nproc-per-node=2 {rendezvous}"
+    folder = centre.cluster.shared / "out" / "torchrun"
+    folder.mkdir()
+    folder.chmod(0o777)
+    request = ("--ntasks=2", "--gpus-per-task=1", "--chdir=/shared/out/torchrun")
+    job = centre.submit(*request, gpus=0, by="tsbatch", command=f"{torchrun} {EXAMPLES}/elastic.py 60", env=ENV)
+    centre.wait_for_state(job, "COMPLETED", seconds=START_S)
+    assert {ranks for _, ranks in losses(folder).values()} == {2}
+    assert sizes(centre, job) == [2]
+    assert centre.query_journal(f"select elastic, rigid from job where id = '{job}'") == [("", "")]
