@@ -11,7 +11,7 @@ Its steps are such that it takes 1 to 5 hours with one server and one worker. A 
 apart. Optimus and Tetris have the predictions of the estimators: speed models fitted to 5 measured sizes with 3% of noise, and loss
 curves with 1% of noise. Placements change the transfer time of a step (`simulator/elastic/server_training.py`).
 
-Each variant has the mean over the seeds of mean JCT and makespan, hours, and its ratio to `optimus`, seed by seed, with the 95%
+Each variant has the mean over the seeds of mean JCT and makespan, hours, and its ratio to the first one, seed by seed, with the 95%
 confidence interval of the mean (Student's t). `scaling` is the part of the GPU-seconds that changes of size cost.
 
 drf, tetris              the baselines: a server for each worker; load balancing, packing
@@ -19,8 +19,8 @@ drf_sizes, tetris_sizes  their sizes with the placement of optimus
 balanced, packed         the sizes of optimus with load balancing, packing
 mxnet                    parameter blocks assigned as by MXNet, for the models whose blocks are in the data
 sure                     no factor of 0.95 for uncertain predictions
-exact                    optimus with true predictions; speed_20, convergence_10: off by that for each job (size), either way at
-                         random
+exact, tetris_exact      optimus and tetris with true predictions; speed_20, convergence_10: off by that, of each size, of each job,
+                         either way at random
 product                  las, and marginal gain for the GPUs that it leaves; elastic_fifo: minimum_first
 """
 
@@ -85,6 +85,7 @@ VARIANTS = {
     "mxnet": Variant(balanced=False),
     "sure": Variant(predictions="sure"),
     "exact": Variant(predictions="exact"),
+    "tetris_exact": Variant("tetris", "consolidate", predictions="exact"),
     "speed_20": Variant(predictions="speed_20"),
     "convergence_10": Variant(predictions="convergence_10"),
     "product": Variant(policy="las"),
@@ -188,12 +189,12 @@ def run(task: tuple[str, str, int, Path]) -> tuple[str, int, dict[str, float]]:
 
 
 def summary(runs: dict[str, dict[int, dict[str, float]]]) -> dict[str, Any]:
-    """Return the means of each variant, and its ratios to optimus."""
-    found: dict[str, Any] = {}
+    """Return the means of each variant, and its ratios to the first one."""
+    found, first = dict[str, Any](), next(iter(runs.values()))
     for name, seeds in runs.items():
         found[name] = {key: round(float(np.mean([each[key] for each in seeds.values()])), 4) for key in seeds[1]}
-        for key in ("jct", "makespan") if "optimus" in runs else ():
-            ratios = np.array([each[key] / runs["optimus"][seed][key] for seed, each in seeds.items()])
+        for key in ("jct", "makespan"):
+            ratios = np.array([each[key] / first[seed][key] for seed, each in seeds.items()])
             found[name][f"{key}_ratio"] = interval(ratios)
     return found
 

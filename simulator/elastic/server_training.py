@@ -126,7 +126,7 @@ class Estimated:
         """Predict the seconds left; `done` and `seconds` as of `Predict`."""
         total = self.convergence.epochs
         epochs = done * total
-        if self._at < 0 or epochs >= self._at + 0.1 * total:
+        if self._at < 0 or epochs >= self._at + 0.05 * total:
             self._at, self._left = epochs, self._epochs_left(epochs)
         left = max(self._left - (epochs - self._at), 0.01)
         true = max(total - epochs, 1e-9)
