@@ -145,8 +145,8 @@ class PolicyConfig:
     sizing: str = _knob(
         "fixed",
         "how many GPUs a job gets; fixed: those that it requests; minimum_first: elastic jobs get their fewest GPUs, then those "
-        "that are left; marginal_gain: the same, and those that are left go where they shorten a job most; drf, "
-        "tetris: baselines of Optimus's evaluation",
+        "that are left; marginal_gain: the same, and those that are left go where they shorten a job most; weighted_gain: "
+        "where they raise the speed of short jobs most; drf, tetris: baselines of Optimus's evaluation",
         ", ".join(SIZINGS.built_in),
         _named_in(SIZINGS),
         SIZINGS,

@@ -53,6 +53,7 @@ SIZINGS: Registry[Any] = Registry(
         "fixed": f"{_HERE}.size.sizing:FIXED",
         "minimum_first": f"{_HERE}.size.minimum_first:MINIMUM_FIRST",
         "marginal_gain": f"{_HERE}.size.marginal_gain_sizing:MARGINAL_GAIN",
+        "weighted_gain": f"{_HERE}.size.weighted_gain:WEIGHTED_GAIN",
         "drf": f"{_HERE}.size.dominant_shares:DOMINANT_SHARES",
         "tetris": f"{_HERE}.size.shortest_first_steps:SHORTEST_FIRST_STEPS",
     },

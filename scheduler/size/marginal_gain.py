@@ -70,7 +70,14 @@ class _Steps(NamedTuple):
     gain: Floats
 
 
-def allocate(jobs: ElasticJobs, capacity: Floats, horizon: float = HORIZON_S, hysteresis: float = HYSTERESIS) -> Ints:
+def allocate(
+    jobs: ElasticJobs,
+    capacity: Floats,
+    horizon: float = HORIZON_S,
+    hysteresis: float = HYSTERESIS,
+    *,
+    exchanges: bool = True,
+) -> Ints:
     """Return the size of each job, shape (jobs, 2); (0, 0) where its minimum does not fit any more.
 
     O(jobs x steps of the longest path + steps x log steps).
@@ -80,6 +87,7 @@ def allocate(jobs: ElasticJobs, capacity: Floats, horizon: float = HORIZON_S, hy
         capacity: Of each resource, shape (resources,).
         horizon: Seconds over which a resize has to pay.
         hysteresis: How many times its cost a resize has to gain, 0 or more.
+        exchanges: Few jobs exchange workers and servers at the end, which takes up to half a second.
     """
     seconds = _with_resize_costs(jobs, horizon, hysteresis)
     first = _Steps(np.arange(len(jobs)), jobs.least, np.zeros(len(jobs)))
@@ -90,6 +98,8 @@ def allocate(jobs: ElasticJobs, capacity: Floats, horizon: float = HORIZON_S, hy
         free = _take(_merged(_paths(jobs, seconds, sizes, free, capacity)), jobs.demands, sizes, free)
         if (sizes == before).all():
             break
+    if not exchanges:
+        return sizes
     weights = np.where(jobs.uncertain, UNCERTAIN_FACTOR, 1.0)[:, None, None]
     return exchanged(seconds * weights, jobs.demands, sizes, capacity.astype(np.float64))
 

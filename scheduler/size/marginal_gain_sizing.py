@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tiresias.scheduler.model import Floats, Ints, Jobs, JobState, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, JobState, Snapshot
 from tiresias.scheduler.size.elastic_jobs import HORIZON_S, can_change, least_sizes, most_sizes
 from tiresias.scheduler.size.marginal_gain import ElasticJobs, allocate
 from tiresias.scheduler.size.minimum_first import granted_minima
@@ -18,50 +18,72 @@ from tiresias.scheduler.size.predicted_seconds import by_gpus
 
 
 class MarginalGain:
-    """The fewest GPUs for each job, then steps for the elastic jobs that they shorten most."""
+    """The fewest GPUs for each job, then steps for the elastic jobs that they shorten most.
+
+    Attributes:
+        exchanges: Few jobs exchange steps at the end (`exchange`).
+    """
+
+    exchanges = True
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         """Return the GPUs of each job. O(jobs + elastic jobs x their steps)."""
         jobs = snapshot.jobs
-        elastic = can_change(jobs)
+        elastic = self.elastic(jobs)
         if not elastic.any():
             return jobs.gpus
         sizes = np.where(elastic, least_sizes(jobs), jobs.gpus)
         granted, left = granted_minima(snapshot, order, sizes, elastic)
         rows = order[(granted & elastic)[order]]
         if len(rows):
-            sizes[rows] += _beyond(jobs, rows, left)
+            sizes[rows] += self._beyond(jobs, rows, left)
         return sizes
+
+    def elastic(self, jobs: Jobs) -> Bools:
+        """Return the jobs whose size is chosen, shape (jobs,)."""
+        return can_change(jobs)
+
+    def values(self, jobs: Jobs, rows: Ints, seconds: Floats, held: Ints) -> tuple[Floats, Floats]:
+        """Return what the sizing makes small by size, shape (rows, 1, steps + 2), and what a change of size adds, shape (rows,).
+
+        Args:
+            jobs: All jobs.
+            rows: The elastic jobs that have their fewest GPUs.
+            seconds: The seconds left by steps, shape (rows, 1, steps + 2); inf without steps, and where not possible.
+            held: The steps that they hold now, -1: none, shape (rows,).
+        """
+        cost = jobs.preemption_cost
+        return seconds, np.zeros(len(rows)) if cost is None else np.nan_to_num(cost[rows])
+
+    def _beyond(self, jobs: Jobs, rows: Ints, left: int) -> Ints:
+        """Return the GPUs that elastic jobs get beyond their fewest, shape (rows,).
+
+        A worker of `ElasticJobs` is here a step of GPUs, the first one the fewest GPUs.
+
+        Args:
+            jobs: All jobs.
+            rows: The elastic jobs that have their fewest GPUs, the most urgent first.
+            left: The GPUs that are left.
+        """
+        assert jobs.gpu_step is not None
+        least, step, ones = least_sizes(jobs)[rows], jobs.gpu_step[rows], np.ones(len(rows), np.int64)
+        held = np.where(jobs.state[rows] == JobState.RUNNING, (jobs.gpus[rows] - least) // step, -1)
+        most = np.minimum((most_sizes(jobs)[rows] - least) // step, np.maximum(left // step, held))
+        values, resize = self.values(jobs, rows, _seconds(jobs, rows, least, most), held)
+        found = ElasticJobs(
+            seconds=values,
+            least=_workers(ones),
+            most=_workers(1 + most),
+            demands=np.repeat(step.astype(np.float64), 2).reshape(-1, 2, 1),
+            current=_workers(1 + held),
+            resize_seconds=resize,
+            uncertain=np.zeros(len(rows), np.bool_) if jobs.uncertain is None else jobs.uncertain[rows],
+        )
+        capacity = np.array([left + step.sum()], np.float64)
+        return (allocate(found, capacity, exchanges=self.exchanges)[:, 1] - 1) * step
 
 
 MARGINAL_GAIN = MarginalGain()
-
-
-def _beyond(jobs: Jobs, rows: Ints, left: int) -> Ints:
-    """Return the GPUs that elastic jobs get beyond their fewest, shape (rows,).
-
-    A worker of `ElasticJobs` is here a step of GPUs, the first one the fewest GPUs.
-
-    Args:
-        jobs: All jobs.
-        rows: The elastic jobs that have their fewest GPUs, the most urgent first.
-        left: The GPUs that are left.
-    """
-    assert jobs.gpu_step is not None
-    least, step, ones = least_sizes(jobs)[rows], jobs.gpu_step[rows], np.ones(len(rows), np.int64)
-    held = np.where(jobs.state[rows] == JobState.RUNNING, (jobs.gpus[rows] - least) // step, -1)
-    most = np.minimum((most_sizes(jobs)[rows] - least) // step, np.maximum(left // step, held))
-    nothing = np.zeros(len(rows))
-    found = ElasticJobs(
-        seconds=_seconds(jobs, rows, least, most),
-        least=_workers(ones),
-        most=_workers(1 + most),
-        demands=np.repeat(step.astype(np.float64), 2).reshape(-1, 2, 1),
-        current=_workers(1 + held),
-        resize_seconds=nothing if jobs.preemption_cost is None else np.nan_to_num(jobs.preemption_cost[rows]),
-        uncertain=(nothing if jobs.uncertain is None else jobs.uncertain[rows]).astype(np.bool_),
-    )
-    return (allocate(found, np.array([left + step.sum()], np.float64))[:, 1] - 1) * step
 
 
 def _workers(count: Ints) -> Ints:

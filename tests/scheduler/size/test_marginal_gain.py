@@ -53,7 +53,7 @@ def gpu_jobs(seconds: list[list[float]], least: int = 1, current: list[int] | No
     )
 
 
-def gpus_of(jobs: ElasticJobs, gpus: float, **options: float) -> list[int]:
+def gpus_of(jobs: ElasticJobs, gpus: float, **options: Any) -> list[int]:
     found: list[int] = allocate(jobs, np.array([gpus]), **options)[:, 1].tolist()
     return found
 
