@@ -63,7 +63,15 @@ class Reporting:
         row, runs = self.centre.ledger.jobs[job_id], self.centre.ledger.runs
         row.elastic, row.min_gpus, row.max_gpus = "1-32", 1, 32
         for at, size in enumerate((1, 2, 4)):
-            run = RunRow(row.key, at - 3, row.submit, row.submit + 1, size, "n:1", timed=0.1 + 1.0 / size)
+            run = RunRow(
+                row.key,
+                at - 3,
+                row.submit,
+                row.submit + 1,
+                size,
+                "n:2,m:2" if size == 4 else "n:1",
+                timed=0.1 + 1.0 / size,
+            )
             runs[row.key] = {at - 3: run, **runs[row.key]}
         runs[row.key] = dict(sorted(runs[row.key].items()))
 
