@@ -109,7 +109,13 @@ def test_a_waiting_job_is_given_another_size_by_its_owner(elastic: Centre) -> No
     other = elastic.submit(gpus=16, user="bob")
     elastic.wait_for_state(other, "RUNNING")
     job = elastic.submit(
-        "--elastic=4-8:4", "--ntasks=4", "--gpus-per-task=1", gpus=0, by="tsbatch", command="sleep 300"
+        "--elastic=4-8:4",
+        "--job-name=waits",
+        "--ntasks=4",
+        "--gpus-per-task=1",
+        gpus=0,
+        by="tsbatch",
+        command="sleep 300",
     )
     elastic.wait_until(lambda: elastic.published(job).get("elastic"), "it is not elastic", job)
     elastic.scontrol("update", f"JobId={job}", "NumTasks=6", user="alice")
