@@ -21,7 +21,7 @@ def elastic(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) ->
     """Four nodes with four GPUs each."""
     backend, suite = request.param.split("@")
     centre = centre_of(suite)
-    centre.restart(backend=backend, policy=POLICY, placement={"trial": "anywhere"})
+    centre.restart(backend=backend, policy=POLICY, preemption={"rank_timeout": 2.0}, placement={"trial": "anywhere"})
     yield centre
     centre.stop("KILL")
     centre.clean()
@@ -69,7 +69,6 @@ def test_nodes_change_where_gpus_are_stated_for_each_node(elastic: Centre) -> No
 
 
 def test_a_program_that_ignores_its_size_goes_back_to_its_own(elastic: Centre) -> None:
-    elastic.restart(backend="pyslurm", policy=POLICY, preemption={"rank_timeout": 2.0}, placement={"trial": "anywhere"})
     program = f"exec srun -n 2 --gpus-per-task=1 python3 {TRAIN} 60 ranks"
     job = elastic.submit("--elastic=1-8", "--ntasks=2", "--gpus-per-task=1", gpus=0, by="tsbatch", command=program)
     elastic.wait_until(lambda: sizes(elastic, job)[-2:] == [8, 2], "it does not go back to 2 GPUs", job)
