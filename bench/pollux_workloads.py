@@ -3,7 +3,7 @@
     python bench/pollux_workloads.py [WORKLOADS] [--data ../shared/data/optimus] [--schedules tiresias,optimus,weighted_gain]
 
 WORKLOADS is a file like adaptdl_workloads_jct.csv.gz, the default, in the folder of the data. `recorded` are Pollux' own results,
-means over the jobs in seconds; `here` the ones of the schedules of `simulator/pollux_replay/comparison.py`, `ratio` of the two
+means over the jobs in seconds; `here` the ones of the schedules of `simulator/pollux_replay/elastic_replay.py`, `ratio` of the two
 schedulers that both have; `per_job` is the median over the jobs of the larger of both times over the smaller one.
 A schedule takes 2 to 60 seconds for each of the 16 workloads.
 """
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from tiresias.simulator.experiments.experiment import run_tasks
-from tiresias.simulator.pollux_replay.comparison import SCHEDULES, Measurements, replayed
-from tiresias.simulator.pollux_replay.convergence import read_convergence
-from tiresias.simulator.pollux_replay.step_times import read_step_times
+from tiresias.simulator.pollux_replay.batch_progress import read_batch_progress
+from tiresias.simulator.pollux_replay.elastic_replay import SCHEDULES, Measurements, replayed
+from tiresias.simulator.pollux_replay.measured_steps import read_measured_steps
 from tiresias.simulator.pollux_replay.workloads import Workload, read_workloads
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "optimus"
@@ -73,8 +73,8 @@ def main() -> None:
     args = parser.parse_args()
     schedules = args.schedules.split(",")
     measured = Measurements(
-        read_step_times(args.data / "adaptdl_aws_steps.csv.gz"),
-        read_convergence(args.data / "adaptdl_validation.csv.gz"),
+        read_measured_steps(args.data / "adaptdl_aws_steps.csv.gz"),
+        read_batch_progress(args.data / "adaptdl_validation.csv.gz"),
     )
     workloads = read_workloads(args.workloads or args.data / "adaptdl_workloads_jct.csv.gz")
     tasks = {

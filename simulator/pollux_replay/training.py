@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from tiresias.simulator.pollux_replay.convergence import Convergence
-from tiresias.simulator.pollux_replay.step_times import StepTimes
+from tiresias.simulator.pollux_replay.batch_progress import BatchProgress
+from tiresias.simulator.pollux_replay.measured_steps import MeasuredSteps
 
 MOST_SAMPLES = {"yolov3": 8}  # samples a GPU that fit into its memory, where fewer than were measured
 ONE_GPU = ("ncf",)  # models that train on one GPU only
@@ -25,13 +25,13 @@ class MeasuredTraining:
         model: Its name.
         batch: Samples of a step of all GPUs.
         times: Measured times of steps.
-        convergence: Measured trainings.
+        progress: Measured trainings.
     """
 
     model: str
     batch: int
-    times: StepTimes
-    convergence: Convergence
+    times: MeasuredSteps
+    progress: BatchProgress
 
     @cached_property
     def most_gpus(self) -> int:
@@ -43,14 +43,14 @@ class MeasuredTraining:
         """Return the seconds of the whole training on so many GPUs and nodes."""
         samples, passes = self._split(gpus)
         step, sync = self.times.at(nodes, gpus, samples)
-        return self.convergence.steps(gpus * samples * passes) * (step + (passes - 1) * (step - sync))
+        return self.progress.steps(gpus * samples * passes) * (step + (passes - 1) * (step - sync))
 
     def _split(self, gpus: int) -> tuple[int, int]:
         """Return the samples of a pass of each GPU, and the passes of a step."""
         most = min(MOST_SAMPLES.get(self.model, self.times.most_samples), self.times.most_samples)
         own = math.ceil(self.batch / gpus - _ROUNDING)
         passes = math.ceil(own / most - _ROUNDING)
-        if gpus == 1 and self.batch > self.convergence.batches[0]:
+        if gpus == 1 and self.batch > self.progress.batches[0]:
             passes = max(passes, 2)
         samples = math.ceil(own / passes - _ROUNDING)
-        return min(samples, max(1, int(self.convergence.batches[-1] / (gpus * passes)))), passes
+        return min(samples, max(1, int(self.progress.batches[-1] / (gpus * passes)))), passes

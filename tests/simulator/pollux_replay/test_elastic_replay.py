@@ -10,17 +10,17 @@ import pytest
 
 from tests.shared_data import shared_data
 from tiresias.errors import UsageError
-from tiresias.simulator.pollux_replay.comparison import SCHEDULES, Measurements, replayed
-from tiresias.simulator.pollux_replay.convergence import Convergence, read_convergence
-from tiresias.simulator.pollux_replay.step_times import StepTimes, read_step_times
+from tiresias.simulator.pollux_replay.batch_progress import BatchProgress, read_batch_progress
+from tiresias.simulator.pollux_replay.elastic_replay import SCHEDULES, Measurements, replayed
+from tiresias.simulator.pollux_replay.measured_steps import MeasuredSteps, read_measured_steps
 from tiresias.simulator.pollux_replay.training import MeasuredTraining
 from tiresias.simulator.pollux_replay.workloads import Workload, read_workloads
 
 
 @cache
 def measurements() -> Measurements:
-    times = read_step_times(shared_data("optimus/adaptdl_aws_steps.csv.gz"))
-    return Measurements(times, read_convergence(shared_data("optimus/adaptdl_validation.csv.gz")))
+    times = read_measured_steps(shared_data("optimus/adaptdl_aws_steps.csv.gz"))
+    return Measurements(times, read_batch_progress(shared_data("optimus/adaptdl_validation.csv.gz")))
 
 
 def workloads(load: float) -> list[Workload]:
@@ -46,7 +46,7 @@ def test_the_published_times_of_optimus_and_shorter_ones() -> None:
 
 
 def test_a_larger_batch_needs_fewer_steps_but_more_samples() -> None:
-    found = Convergence(np.array([10.0, 1000.0]), np.array([5.0, 5.0]), np.array([[0.5, 0.1], [0.5, 0.1]]))
+    found = BatchProgress(np.array([10.0, 1000.0]), np.array([5.0, 5.0]), np.array([[0.5, 0.1], [0.5, 0.1]]))
     assert found.steps(10) == pytest.approx(10.0)
     assert 10.0 / 4 < found.steps(40) < 10.0
     assert found.steps(5000) == found.steps(1000)
@@ -54,8 +54,8 @@ def test_a_larger_batch_needs_fewer_steps_but_more_samples() -> None:
 
 def test_gradients_are_accumulated_where_the_memory_is_full() -> None:
     sizes = np.array([[1.0, 1.0, samples] for samples in (8.0, 16.0)] + [[1.0, 4.0, 16.0]])
-    times = StepTimes(sizes, np.array([[1.0, 0.1], [2.0, 0.1], [2.2, 0.4]]))
-    steps = Convergence(np.array([8.0, 64.0]), np.array([7.0]), np.ones((2, 1)))
+    times = MeasuredSteps(sizes, np.array([[1.0, 0.1], [2.0, 0.1], [2.2, 0.4]]))
+    steps = BatchProgress(np.array([8.0, 64.0]), np.array([7.0]), np.ones((2, 1)))
     training = MeasuredTraining("resnet", 64, times, steps)
     assert training.most_gpus == 8
     assert training.seconds(4, 1) == pytest.approx(7 * 2.2)
@@ -73,4 +73,4 @@ def test_a_file_that_is_no_table(tmp_path: Path, text: str, problem: str) -> Non
     file = tmp_path / "steps.csv"
     file.write_text(text)
     with pytest.raises(UsageError, match=problem):
-        read_step_times(file)
+        read_measured_steps(file)

@@ -36,7 +36,7 @@ _LAYOUT = Layout(numbers=_NUMBERS, words={"model": cells.words})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Convergence:
+class BatchProgress:
     """The trainings of one model.
 
     Attributes:
@@ -57,7 +57,7 @@ class Convergence:
         return float(self.progress @ (signal + (1.0 - signal) / ratio))
 
 
-def read_convergence(file: Path) -> dict[str, Convergence]:
+def read_batch_progress(file: Path) -> dict[str, BatchProgress]:
     """Return the trainings by model. An epoch that not all batches have is left out.
 
     Raises:
@@ -69,14 +69,14 @@ def read_convergence(file: Path) -> dict[str, Convergence]:
     return {str(model): _of_model(columns[models == model]) for model in np.unique(models)}
 
 
-def _of_model(rows: Floats) -> Convergence:
+def _of_model(rows: Floats) -> BatchProgress:
     batches = np.unique(rows[:, 0])
     curves = [rows[rows[:, 0] == batch] for batch in batches]
     curves = [curve[np.argsort(curve[:, 1])] for curve in curves]
     epochs = min(map(len, curves))
     reached = np.min([curve[:epochs, 2] for curve in curves], axis=0)
     signal = np.array([_signal(*curve[:epochs, 3:].T) for curve in curves])
-    return Convergence(batches, np.diff(reached, prepend=0.0), signal)
+    return BatchProgress(batches, np.diff(reached, prepend=0.0), signal)
 
 
 def _signal(norm: Floats, variance: Floats) -> Floats:

@@ -30,7 +30,7 @@ Interpolator = Callable[[float, float, float], Floats]  # of nodes, GPUs and sam
 
 
 @dataclass(frozen=True, eq=False)
-class StepTimes:
+class MeasuredSteps:
     """What was measured of one model.
 
     Attributes:
@@ -72,7 +72,7 @@ class StepTimes:
         return step, sync
 
 
-def read_step_times(file: Path) -> dict[str, StepTimes]:
+def read_measured_steps(file: Path) -> dict[str, MeasuredSteps]:
     """Return what was measured, by model. Rows of equal size are averaged: they differ in the GPUs of each node.
 
     Raises:
@@ -85,8 +85,8 @@ def read_step_times(file: Path) -> dict[str, StepTimes]:
     return {str(model): _averaged(sizes[models == model], seconds[models == model]) for model in np.unique(models)}
 
 
-def _averaged(sizes: Floats, seconds: Floats) -> StepTimes:
+def _averaged(sizes: Floats, seconds: Floats) -> MeasuredSteps:
     different, of = np.unique(sizes, axis=0, return_inverse=True)
     sums = np.zeros((len(different), seconds.shape[1]))
     np.add.at(sums, of.ravel(), seconds)
-    return StepTimes(different, sums / np.bincount(of.ravel())[:, None])
+    return MeasuredSteps(different, sums / np.bincount(of.ravel())[:, None])

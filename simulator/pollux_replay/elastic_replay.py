@@ -14,8 +14,8 @@ from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.elastic_job import ElasticJob, JobSize, fewest_parts
 from tiresias.simulator.outcome import Outcome
-from tiresias.simulator.pollux_replay.convergence import Convergence
-from tiresias.simulator.pollux_replay.step_times import StepTimes
+from tiresias.simulator.pollux_replay.batch_progress import BatchProgress
+from tiresias.simulator.pollux_replay.measured_steps import MeasuredSteps
 from tiresias.simulator.pollux_replay.training import MeasuredTraining
 from tiresias.simulator.pollux_replay.workloads import Workload
 from tiresias.simulator.simulation import simulate
@@ -37,8 +37,8 @@ SCHEDULES: Mapping[str, PolicyConfig] = {
 class Measurements:
     """What was measured of each model."""
 
-    times: Mapping[str, StepTimes]
-    convergence: Mapping[str, Convergence]
+    times: Mapping[str, MeasuredSteps]
+    progress: Mapping[str, BatchProgress]
 
     def trace(self, workload: Workload, *, elastic: bool) -> Trace:
         """Return the jobs of a workload; elastic ones can use one GPU up to the most that their batch can be divided among."""
@@ -60,7 +60,7 @@ class Measurements:
         elastic: bool,
     ) -> TraceJob:
         if (model, batch) not in kinds:
-            training = MeasuredTraining(model, batch, self.times[model], self.convergence[model])
+            training = MeasuredTraining(model, batch, self.times[model], self.progress[model])
             kinds[model, batch] = training, _speed(training)
         training, speed = kinds[model, batch]
         work = training.seconds(gpus, len(fewest_parts(gpus, CLUSTER.gpus_per_node)))
