@@ -26,7 +26,7 @@ class MinimumFirst:
             return jobs.gpus
         sizes = np.where(elastic, least_sizes(jobs), jobs.gpus)
         granted, left = granted_minima(snapshot, order, sizes, elastic)
-        _give_steps(jobs, order[(granted & elastic)[order]], sizes, left)
+        give_steps(jobs, order[(granted & elastic)[order]], sizes, left)
         return sizes
 
 
@@ -56,7 +56,7 @@ def granted_minima(snapshot: Snapshot, order: Ints, sizes: Ints, elastic: Bools)
     return granted, left
 
 
-def _give_steps(jobs: Jobs, rows: Ints, sizes: Ints, left: int) -> None:
+def give_steps(jobs: Jobs, rows: Ints, sizes: Ints, left: int) -> None:
     """Add steps to the sizes of elastic jobs while GPUs are left, each to the job with the fewest. rows: in the jobs' order.
 
     Of jobs with equal sizes one that holds more GPUs now is first: else the order of the policy, which changes while jobs run,

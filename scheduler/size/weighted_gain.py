@@ -7,16 +7,18 @@ of c_i k_i ** p at each moment, with the weight of the i-th longest job
     c_i = (i ** q - (i - 1) ** q) ** (1 - p),   q = 1 / (1 - p)
 
 (heSRPT; Berg, Vesilo and Harchol-Balter, Performance Evaluation 2020). Here the same weights are given to the predicted speeds.
-Jobs are ordered by their predicted GPU-seconds left. A job without a prediction gets the GPUs that it requests.
+Jobs are ordered by their predicted GPU-seconds left. A job without a prediction gets the GPUs that it requests, and those that no
+other job gets: a prediction requires that two sizes have been measured.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, Jobs
+from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot
 from tiresias.scheduler.size.elastic_jobs import can_change, least_sizes
 from tiresias.scheduler.size.marginal_gain_sizing import MarginalGain
+from tiresias.scheduler.size.minimum_first import give_steps, granted_minima
 from tiresias.scheduler.size.predicted_seconds import seconds_left
 
 EXPONENT = 0.7  # p: of the speed-up of trainings on one or several nodes
@@ -27,6 +29,19 @@ class WeightedGain(MarginalGain):
     """The fewest GPUs for each job, then steps where the weighted speed gains most."""
 
     exchanges = False
+
+    def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
+        """Return the GPUs of each job. O(jobs + elastic jobs x their steps)."""
+        jobs = snapshot.jobs
+        sizes: Ints = super().sizes(snapshot, order)
+        may = can_change(jobs)
+        unknown = may & ~self.elastic(jobs)
+        if not unknown.any():
+            return sizes
+        sizes = sizes.copy()
+        granted, left = granted_minima(snapshot, order, sizes, may)
+        give_steps(jobs, order[(granted & unknown)[order]], sizes, left)
+        return sizes
 
     def elastic(self, jobs: Jobs) -> Bools:
         """Return the jobs whose size is chosen: those with a prediction."""

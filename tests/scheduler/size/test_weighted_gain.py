@@ -57,10 +57,12 @@ def test_equal_jobs_keep_their_sizes() -> None:
     assert shared([1000.0, 1e6], 16, held=[1, 15]) != [1, 15], "a short job that got too little"
 
 
-def test_a_job_without_a_prediction_gets_what_it_requests() -> None:
-    found = elastic(make([job("a", 4, 1), job("b", 1, 2)], [Node(16)]), (1, 16, 1), (1, 16, 1))
+def test_a_job_without_a_prediction_gets_what_it_requests_and_what_is_idle() -> None:
+    found = elastic(make([job("a", 4, 1), job("b", 1, 2)], [Node(16)]), (1, 16, 1), (1, 8, 1))
     seen = replace(found, jobs=replace(found.jobs, seconds_by_size=(None, power(1000.0))))
-    assert gpus_of(decide(seen, CONFIG)) == {"a": 4, "b": 12}
+    assert gpus_of(decide(seen, CONFIG)) == {"a": 8, "b": 8}
+    busy = replace(seen, jobs=replace(seen.jobs, max_gpus=np.array([16, 16])))
+    assert gpus_of(decide(busy, CONFIG)) == {"a": 4, "b": 12}
 
 
 @given(snapshot=states(), seed=st.integers(0, 2**32 - 1))
