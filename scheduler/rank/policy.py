@@ -258,7 +258,7 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
     if rest and tied.any():
         twins, group = _twins(tied)
         rows = order[twins]
-        order[twins] = rows[np.lexsort((*(key[rows] for key in reversed(rest)), group))]
+        order[twins] = rows[np.lexsort((*(key[rows] for key in rest[::-1]), group))]
         pairs = np.flatnonzero(tied)
         tied[pairs] = _tied(rest, order[pairs], order[pairs + 1])
     if tied.any():
