@@ -194,7 +194,7 @@ class JobEstimates:
 
     def _learn_curve(self, row: JobRow, known: _Job) -> None:
         known.left = None
-        until = convergence.of_text(row.until) if _needs_curve(row) else None
+        until = convergence.of_text(row.converges) if _needs_curve(row) else None
         curve = loss_curve.fit(self._measured.history(row.key).points()) if until else None
         if until is None or curve is None:
             return
@@ -235,7 +235,7 @@ class JobEstimates:
 
 def _needs_curve(row: JobRow) -> bool:
     """Return whether only a loss curve can show when the job ends."""
-    return bool(row.until) and row.total_steps is None
+    return bool(row.converges) and row.total_steps is None
 
 
 def _limits(job: SlurmJob, row: JobRow, gpus_a_node: int) -> SizeSpan | None:

@@ -62,8 +62,8 @@ class MeasuredProgress:
         if report.loss is not None:
             self.history(row.key).add(float(report.step), report.loss)
             self._changed.setdefault(row.key)
-        if row.until != (stated := convergence.as_text(report.until)):
-            row.until = stated
+        if row.converges != (stated := convergence.as_text(report.until)):
+            row.converges = stated
             self._ledger.save(row)
         if pace is not None and (run := self._ledger.run(row, restart)):
             self._note_pace(run, pace)

@@ -22,7 +22,7 @@ def progress_of(job: dict[str, Any], row: JobRow, history: History, sizes: SizeE
         sizes: Its predictions by size; None: none.
     """
     stored, runs = history.progress.losses(row.key), history.runs(row.key)
-    until, beneficiaries = convergence.of_text(row.until), history.beneficiaries(row.key)
+    until, beneficiaries = convergence.of_text(row.converges), history.beneficiaries(row.key)
     return {
         "job": job,
         "runs": [run_of(run, beneficiaries) for run in runs],

@@ -38,7 +38,7 @@ class JobRow:
         elastic: the sizes that it can use (protocol/elastic_sizes.py); "fixed": it has a fixed size, whatever its owner stated; "":
             not known.
         rigid: why it keeps the size that it requests although it is elastic (job_reasons.Rigid); "": it does not.
-        until: when its training ends, as its program stated it (protocol/convergence.py), JSON; "": not stated.
+        converges: when its training ends, as its program stated it (protocol/convergence.py), JSON; "": not stated.
     """
 
     key: str
@@ -76,7 +76,7 @@ class JobRow:
     opportunistic: str = ""
     elastic: str = ""
     rigid: str = ""
-    until: str = ""
+    converges: str = ""
 
 
 @dataclass(slots=True)

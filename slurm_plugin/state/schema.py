@@ -60,7 +60,7 @@ TABLES = (
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
   virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
   total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real, opportunistic text,
-  elastic text, rigid text, until text
+  elastic text, rigid text, converges text
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -129,7 +129,7 @@ UPGRADES = {  # what leads from a schema to the next one
     13: ("alter table job add column elastic text default ''",),
     14: ("alter table job add column rigid text default ''",),
     15: (
-        "alter table job add column until text default ''",
+        "alter table job add column converges text default ''",
         "alter table run add column timed real",
         "alter table run add column samples real",
         "alter table run add column expected real",

@@ -10,7 +10,9 @@ from tiresias.sandbox.replay.replay_results import NEVER, JobLog, JobResult, Job
 from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.simulator.trace import TraceJob
 
-START = {"event": "start", "time": 10.0, "restart": 0, "first_step": 0, "redone": 0, "nodes": 1, "slowdown": 1.0}
+START = {
+    "event": "start", "time": 10.0, "restart": 0, "first_step": 0, "redone": 0, "nodes": 1, "gpus": 1, "slowdown": 1.0
+}  # fmt: skip
 STOP = {"event": "stop", "time": 15.0, "step": 50}
 AGAIN = START | {"time": 20.0, "restart": 1, "first_step": 50}
 FINISH = {"event": "finish", "time": 30.0, "step": 150, "steps": 150, "curve": "00"}

@@ -76,7 +76,7 @@ def test_two_sizes_of_an_elastic_job_predict_the_others(centre: Centre) -> None:
     centre.restart(policy=policy, placement={"trial": "anywhere"}, progress={"timed": 4.0})
     request = ("--elastic=2-16:2", "--ntasks=4", "--gpus-per-task=1")
     job = centre.train(*request, gpus=0, seconds=600, habit="reports")
-    centre.wait_until(lambda: sizes(centre, job) == [(16, True)], "its steps on 16 GPUs are not timed", job)
+    centre.wait_until(lambda: (16, True) in sizes(centre, job), "its steps on 16 GPUs are not timed", job)
     assert (centre.published(job)["min_gpus"], centre.published(job)["max_gpus"]) == (2, 16)
     other = centre.train(gpus=6, seconds=600, user="bob")
     centre.wait_for_state(other, "RUNNING")
@@ -88,7 +88,7 @@ def test_two_sizes_of_an_elastic_job_predict_the_others(centre: Centre) -> None:
         "its program makes as many steps with any number of GPUs"
     )
     text = explained(centre, job)
-    assert "shrank from 16 to 10 GPUs in run 2" in text
+    assert "shrank from 16 to 10 GPUs in run" in text
     assert f"for job {other}" in text, "it was preempted for the job that waited"
 
 

@@ -34,7 +34,7 @@ def train(clusters: Centre, account: str, **more: Any) -> str:
 
 
 def guaranteed(clusters: Centre, *jobs: str) -> list[bool]:
-    return [clusters.published(job)["guaranteed"] for job in jobs]
+    return [clusters.published(job).get("guaranteed", False) for job in jobs]  # a job may be missing for a cycle
 
 
 def published_nodes(clusters: Centre, job: str) -> list[Any]:

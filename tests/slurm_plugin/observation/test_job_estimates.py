@@ -181,7 +181,7 @@ def test_a_job_that_shrinks_is_not_late_for_what_it_claimed_with_more_gpus(site:
 def test_without_a_number_of_steps_the_loss_curve_and_the_stated_loss_give_the_end(site: Site) -> None:
     for at in range(1, 41):
         site.report(100 * at, loss=1.0 / (0.001 * 100 * at + 0.5) + 0.1, until=Convergence(0.2))
-    assert site.ledger.jobs["1"].until == '{"loss": 0.2}'
+    assert site.ledger.jobs["1"].converges == '{"loss": 0.2}'
     end = site.estimates.ends["1"]  # of step 9,500, a second a step
     assert end.low <= site.now + 5500.0 <= end.high
     assert end.at > site.now

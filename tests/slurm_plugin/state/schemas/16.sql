@@ -6,7 +6,7 @@ create table job (
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
   virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
   total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real, opportunistic text,
-  elastic text, rigid text, until text
+  elastic text, rigid text, converges text
 ) without rowid;
 create index live on job (ended, id);
 create index by_id on job (id);
