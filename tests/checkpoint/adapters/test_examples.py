@@ -150,4 +150,5 @@ def test_the_weights_are_the_same_on_numbers_of_ranks_that_change(
     assert steps == sorted(set(steps)), "no step is made twice"
     assert len(steps) == 3
     expected, found = (torch.load(one.folder / "weights.pt", weights_only=True) for one in (whole, job))
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-9
+    difference = max(float((expected[key] - found[key]).abs().max()) for key in expected)
+    assert difference < 1e-7, "in double precision; sums are rounded in another order"

@@ -25,7 +25,7 @@ def main(seconds: float, habit: str = "good") -> None:
     checkpointer = Checkpointer.from_env()
     if habit == "straggles":
         checkpointer.report_every(0.05)
-    elif habit != "ranks":
+    elif habit != "ranks" and hasattr(checkpointer, "register_alone"):  # earlier releases lack it
         checkpointer.register_alone()
     found = checkpointer.restore()
     step = first = found.step if found else 0
