@@ -40,6 +40,7 @@ def test_a_job_that_reports_its_progress_shows_its_remaining_time(any_centre: Ce
     )
 
     centre.wait_until(lambda: len(reported(centre, job)["losses"]) > 2, "the journal has no losses", job)
+    centre.wait_until(lambda: centre.published(job).get("end"), "no end is predicted", job)
     end = centre.published(job)
     assert end["end_low"] <= end["end"] <= end["end_high"]
     assert abs(end["end"] - end["start_time"] - SECONDS) < SECONDS
