@@ -28,8 +28,11 @@ class MarginalGain:
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         """Return the GPUs of each job. O(jobs + elastic jobs x their steps)."""
+        return self.chosen_sizes(snapshot, order, can_change(snapshot.jobs))
+
+    def chosen_sizes(self, snapshot: Snapshot, order: Ints, elastic: Bools) -> Ints:
+        """Return the GPUs of each job. `elastic`: the jobs whose size is chosen, shape (jobs,)."""
         jobs = snapshot.jobs
-        elastic = self.elastic(jobs)
         if not elastic.any():
             return jobs.gpus
         sizes = np.where(elastic, least_sizes(jobs), jobs.gpus)
@@ -38,10 +41,6 @@ class MarginalGain:
         if len(rows):
             sizes[rows] += self._beyond(jobs, rows, left)
         return sizes
-
-    def elastic(self, jobs: Jobs) -> Bools:
-        """Return the jobs whose size is chosen, shape (jobs,)."""
-        return can_change(jobs)
 
     def values(self, jobs: Jobs, rows: Ints, seconds: Floats, held: Ints) -> tuple[Floats, Floats]:
         """Return what the sizing makes small by size, shape (rows, 1, steps + 2), and what a change of size adds, shape (rows,).

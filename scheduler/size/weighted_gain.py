@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot
+from tiresias.scheduler.model import Floats, Ints, Jobs, Snapshot
 from tiresias.scheduler.size.elastic_jobs import can_change, least_sizes
 from tiresias.scheduler.size.marginal_gain_sizing import MarginalGain
 from tiresias.scheduler.size.minimum_first import give_steps, granted_minima
@@ -33,20 +33,17 @@ class WeightedGain(MarginalGain):
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         """Return the GPUs of each job. O(jobs + elastic jobs x their steps)."""
         jobs = snapshot.jobs
-        sizes: Ints = super().sizes(snapshot, order)
         may = can_change(jobs)
-        unknown = may & ~self.elastic(jobs)
+        if not may.any():
+            return jobs.gpus
+        unknown = may & ~np.isfinite(seconds_left(jobs, least_sizes(jobs)))
+        sizes: Ints = self.chosen_sizes(snapshot, order, may & ~unknown)
         if not unknown.any():
             return sizes
         sizes = sizes.copy()
         granted, left = granted_minima(snapshot, order, sizes, may)
         give_steps(jobs, order[(granted & unknown)[order]], sizes, left)
         return sizes
-
-    def elastic(self, jobs: Jobs) -> Bools:
-        """Return the jobs whose size is chosen: those with a prediction."""
-        found = can_change(jobs)
-        return found & np.isfinite(seconds_left(jobs, least_sizes(jobs))) if found.any() else found
 
     def values(self, jobs: Jobs, rows: Ints, seconds: Floats, held: Ints) -> tuple[Floats, Floats]:
         """Return the weighted speed that each size lacks, in units of that with the fewest GPUs; a change of size adds nothing."""
