@@ -143,8 +143,8 @@ def test_the_records_contain_the_writes_of_mode_exact(centre: Centre) -> None:
 
 def test_the_holds_of_a_killed_exact_controller_are_lifted_in_mode_shadow(centre: Centre) -> None:
     """The controller in mode shadow renews the lease, so the dead-man would not lift the hold."""
-    full = centre.train(gpus=GPUS)
-    centre.wait_until_preemptable(full)
+    full = centre.submit(gpus=GPUS)  # cannot be preempted, so the job behind it stays held
+    centre.wait_for_state(full, "RUNNING")
     waits = centre.submit(gpus=GPUS)
     centre.wait_until(lambda: centre.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
     centre.usual = False
