@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,43 @@ def test_a_program_that_ignores_its_size_goes_back_to_its_own(elastic: Centre) -
     assert elastic.explain(job)["job"]["rigid"] == words
     assert [line.strip() for line in elastic.command("explain", job).stdout.splitlines() if words in line]
     assert elastic.reasons(job, "resize")[0] == f"back to the size that it requests: {words}"
+    begun = [int(step) for step in re.findall(r"from step (\d+)", elastic.output(job))]
+    assert begun[0] == 0 < begun[-1], "it goes on from its checkpoint"
+
+
+REFUSES = """
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+	local tasks = job_desc.num_tasks
+	if tasks ~= nil and tasks < slurm.NO_VAL and tasks > 2 then return slurm.ERROR end
+	return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
+"""
+
+
+@pytest.fixture
+def site_plugin(elastic: Centre) -> Iterator[Path]:
+    """The job_submit plugin of the cluster, which gets its own text back."""
+    plugin = elastic.cluster.folder / "etc/job_submit.lua"
+    text = plugin.read_text()
+    yield plugin
+    plugin.write_text(text)
+
+
+def test_a_size_that_slurm_refuses_is_put_back(elastic: Centre, site_plugin: Path) -> None:
+    """The site's own plugin refuses the update of a job that has saved and been requeued to get more GPUs."""
+    other = elastic.submit(gpus=14, user="bob")
+    elastic.wait_for_state(other, "RUNNING")
+    job = elastic.train("--elastic=1-16", "--ntasks=2", "--gpus-per-task=1", gpus=0, seconds=300)
+    wait_for_size(elastic, job, 2)
+    elastic.wait_until_preemptable(job)
+    site_plugin.write_text(site_plugin.read_text().removesuffix("return slurm.SUCCESS\n") + REFUSES)
+    elastic.cancel(other, user="bob")
+    elastic.wait_until(lambda: sizes(elastic, job) == [2, 2], "it has no second run with 2 GPUs", job)
+    elastic.wait_until_preemptable(job)
+    assert elastic.show(job)["NumTasks"] == "2"
+    assert elastic.explain(job)["job"]["rigid"].startswith("Slurm does not accept it with 16 GPUs: ")
     begun = [int(step) for step in re.findall(r"from step (\d+)", elastic.output(job))]
     assert begun[0] == 0 < begun[-1], "it goes on from its checkpoint"
 
