@@ -1,4 +1,7 @@
-"""The numbers of GPUs that an elastic job can use (`tsbatch --elastic=MIN-MAX[:STEP]`).
+"""The numbers of GPUs that an elastic job can use (`tsbatch --elastic=MIN-MAX[:STEP]`), and of its parameter servers.
+
+Their text is MIN-MAX[:STEP], of a job with servers (`--servers`) MIN-MAX[:STEP]+MIN-MAX*CPUS: the numbers of servers, and the CPUs
+of each worker and server (server_counts.py).
 
 The supervisor reports them (control.py); until then the controller has the note of the submission (submitted_scripts.py). Both are
 statements of the job's owner, and count for that job only.
@@ -9,8 +12,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tiresias.protocol.server_counts import ServerCounts
+
 FIXED = "fixed"  # of a note: a later submission of the same script, without the option
-_TEXT = re.compile(r"([1-9]\d{0,5})-([1-9]\d{0,5})(?::([1-9]\d{0,5}))?", re.ASCII)
+_RANGE = r"([1-9]\d{0,5})-([1-9]\d{0,5})"
+_TEXT = re.compile(rf"{_RANGE}(?::([1-9]\d{{0,5}}))?(?:\+{_RANGE}\*([1-9]\d{{0,5}}))?", re.ASCII)
 
 
 class ElasticSizes(NamedTuple):
@@ -20,11 +26,13 @@ class ElasticSizes(NamedTuple):
         least: The fewest.
         most: The most.
         step: Sizes differ from the requested number of GPUs by multiples of it.
+        servers: The numbers of parameter servers; None: the job has none.
     """
 
     least: int
     most: int
     step: int = 1
+    servers: ServerCounts | None = None
 
 
 def read(text: object) -> ElasticSizes | None:
@@ -32,8 +40,14 @@ def read(text: object) -> ElasticSizes | None:
     found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
-    sizes = ElasticSizes(int(found[1]), int(found[2]), int(found[3] or 1))
-    return sizes if sizes.least <= sizes.most else None
+    servers = ServerCounts(int(found[4]), int(found[5]), int(found[6])) if found[4] else None
+    sizes = ElasticSizes(int(found[1]), int(found[2]), int(found[3] or 1), servers)
+    return None if sizes.least > sizes.most or (servers and servers.least > servers.most) else sizes
+
+
+def without_servers(text: str) -> str:
+    """Return the part of a text that has the numbers of GPUs."""
+    return text.partition("+")[0]
 
 
 def known(value: object) -> str:

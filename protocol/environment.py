@@ -111,6 +111,12 @@ ELASTIC = _variable(
     "tsbatch, the supervisor",
     "MIN-MAX[:STEP]: the numbers of GPUs that the job can use; unset: those that it requests",
 )
+SERVER_COUNTS = _variable(
+    "TIRESIAS_SERVER_COUNTS",
+    "tsbatch from its option `--servers`, or the user at submission",
+    "tsbatch",
+    "MIN-MAX: the numbers of parameter servers that an elastic job can use; unset: it has none",
+)
 PARK_TIMEOUT = _variable(
     "TIRESIAS_PARK_TIMEOUT",
     "the user at submission",
@@ -174,6 +180,12 @@ RESTART = _variable(
     "the supervisor",
     "the checkpoint library, tsrun, the requeue shim",
     "Slurm's restart count of this run; 0 in the first",
+)
+SERVERS = _variable(
+    "TIRESIAS_SERVERS",
+    "the supervisor",
+    "the user's script",
+    "number of parameter servers of this run, of a job with `--servers`; unset: none",
 )
 RUN_ID = _variable(
     "TIRESIAS_RUN_ID",

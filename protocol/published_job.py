@@ -39,6 +39,10 @@ class PublishedJob(TypedDict, total=False):
         int | None, "of an elastic job: the fewest GPUs that it can have now, by its owner and Slurm's limits"
     ]
     max_gpus: Annotated[int | None, "of an elastic job: the most GPUs that it can have now"]
+    servers: Annotated[
+        int | None, "of an elastic job with parameter servers: those that it has, or requests; null: it has none"
+    ]
+    server_counts: Annotated[str, "the numbers of parameter servers that it can use, MIN-MAX; empty: it has none"]
     state: Annotated[str, "WAITING, STARTING, RUNNING or LEAVING; NOT COMPETING, BLOCKED or ENDED of other jobs"]
     queue: Annotated[int, "index of its queue"]
     rank: Annotated[int, "position in the order, from 0"]
@@ -104,6 +108,7 @@ class PublishedRun(PublishedCosts):
     end: Annotated[float | None, "moment of its end; 0 or null while it runs"]
     nodes: Annotated[list[str], "its nodes"]
     gpus: Annotated[int, "its GPUs"]
+    servers: Annotated[int, "its parameter servers on CPUs alone; 0: none"]
 
 
 class PublishedDecision(TypedDict):

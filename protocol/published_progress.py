@@ -23,6 +23,7 @@ class PublishedSize(TypedDict):
     """One size of an elastic job."""
 
     gpus: Annotated[int, "its GPUs"]
+    servers: Annotated[int, "its parameter servers on CPUs alone; 0: none"]
     seconds: Annotated[float, "predicted seconds of training left with them"]
 
 

@@ -19,12 +19,14 @@ class Start:
         owned_cells: For each node the type of the cell of its virtual cluster; (): none, so that the job is opportunistic where
             there are virtual clusters.
         parts: For each node the GPUs from each of its finest parts (`Topology.parts`), () for any; (): any GPUs of all nodes.
+        servers: Its parameter servers on CPUs alone; 0: none.
     """
 
     job: str
     nodes: tuple[tuple[str, int], ...]
     owned_cells: tuple[str, ...] = ()
     parts: tuple[tuple[int, ...], ...] = ()
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

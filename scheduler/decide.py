@@ -34,6 +34,7 @@ from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.size.elastic_jobs import at_least_size, resizes
+from tiresias.scheduler.size.server_choice import with_counts
 from tiresias.scheduler.size.sizing import sized, weighs_cost, with_servers
 
 
@@ -71,7 +72,8 @@ def decide(
         plan = replace(
             plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config, weighs_cost(config.sizing)))
         )
-    return with_parts(with_servers(plan, snapshot.jobs, config.sizing), snapshot)
+    plan = with_counts(with_servers(plan, snapshot.jobs, config.sizing), snapshot.jobs)
+    return with_parts(plan, snapshot)
 
 
 def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking, left_out: Bools) -> Plan:

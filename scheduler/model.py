@@ -132,6 +132,8 @@ class Jobs:
             not possible or not known. None, the neutral value: no prediction.
         uncertain: The predictions of the job are uncertain, as of few points; neutral: False.
         servers: Of the GPUs of a job those that its parameter servers hold; 0, the neutral value: it has none.
+        servers_by_gpus: Of each job whose parameter servers hold CPUs alone their number by its GPUs, shape (GPUs + 1,); its
+            `seconds_by_size` has one row. None: it has no such servers; None of all jobs, the neutral value: no job has.
     """
 
     id: tuple[str, ...]
@@ -169,6 +171,7 @@ class Jobs:
     seconds_by_size: tuple[Floats | None, ...] | None = None
     uncertain: Bools | None = None
     servers: Ints | None = None
+    servers_by_gpus: tuple[Ints | None, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.id)

@@ -217,7 +217,12 @@ class Actor:
             if allowance.affords_start(self.intents.values()):
                 with self.context.quarantine.guard("its start", start.job):
                     self._engine.begin_start(
-                        start.job, start.nodes, now, cells=owned_cells.of_start(start), parts=start.parts
+                        start.job,
+                        start.nodes,
+                        now,
+                        cells=owned_cells.of_start(start),
+                        parts=start.parts,
+                        servers=start.servers,
                     )
         reserved = {start.job: start for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
@@ -243,7 +248,7 @@ class Actor:
         cells, job = owned_cells.of_start(start), self.context.record(victim)
         assert job is not None  # the plan was made from these records
         kind = self.context.kind_of_preemption(job)
-        self._engine.begin(victim, kind, now, start.nodes, beneficiary, cells, start.parts)
+        self._engine.begin(victim, kind, now, start.nodes, beneficiary, cells, start.parts, start.servers)
 
     def rebind(self, cells: Mapping[str, str]) -> None:
         """Journal in which cells of their virtual clusters jobs hold their GPUs from now on, by job id (owned_cells.py)."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from tiresias.errors import UsageError
 from tiresias.protocol import elastic_sizes, environment
+from tiresias.wrappers import parameter_servers
 
 OPTION = "--elastic"
 # what a start at another size would contradict: names of options, with the letters that stand for them
@@ -88,9 +89,10 @@ def _number(asked: Mapping[str, str], *names: str) -> int:
 def run_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the user's script. Slurm 22.05 keeps the number of tasks of the submission in it, whatever
     the run has; `srun` without a number of tasks would start that many."""
-    found = dict(env)
+    found = {name: value for name, value in env.items() if name != environment.SERVERS}  # that one is of another job
     if env.get(environment.ELASTIC) and (tasks := _tasks(env.get("SLURM_TASKS_PER_NODE", ""))):
         found |= {name: str(tasks) for name in ("SLURM_NTASKS", "SLURM_NPROCS") if name in env}
+        found |= parameter_servers.run_environment(env, tasks)
     return found
 
 

@@ -44,7 +44,7 @@ class Job(NamedTuple):
             environment.SIGNAL: self.signal_name,
             environment.RUN_ID: self.run_id,
         }
-        of_this_job = {*own, environment.OPPORTUNISTIC, environment.ELASTIC}
+        of_this_job = {*own, environment.OPPORTUNISTIC, environment.ELASTIC, environment.SERVER_COUNTS}
         kept = {name: value for name, value in elastic.run_environment(env).items() if name not in of_this_job}
         return kept | {name: str(value) for name, value in own.items() if value is not None}
 

@@ -15,6 +15,8 @@ with --test-only, without submitting; with --parsable or --quiet, never.
                        run is then ended and starts again from the beginning
 --elastic=MIN-MAX[:STEP]    the job can use these numbers of GPUs: after a checkpoint it gets more while GPUs are idle, and fewer
                        while other jobs wait; with --gpus-per-task the number of tasks changes, else that of nodes
+--servers=MIN-MAX      with --elastic, --ntasks and --gpus-per-task: the program can use these numbers of parameter servers beside
+                       its tasks; each has the CPUs of a task, and TIRESIAS_SERVERS states their number in each run
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
@@ -43,6 +45,7 @@ from tiresias.wrappers import (
     inserted,
     isolated,
     opportunistic,
+    parameter_servers,
     printed_steps,
     sbatch_options,
     self_saving,
@@ -52,6 +55,7 @@ from tiresias.wrappers.sbatch_options import UnsupportedOptions
 from tiresias.wrappers.scheduling_notes import submit_options
 
 NOTE_TIMEOUT_S = 5.0  # for the scheduling note; folders that hang must not delay a submission
+_OWN = (printed_steps.OPTION, opportunistic.OPTION, elastic.OPTION, parameter_servers.OPTION)
 _BURST_BUFFER = frozenset({"bb", "bbf"})  # sbatch takes one file of --bbf, and none beside --bb
 
 
@@ -77,6 +81,12 @@ class Submission(NamedTuple):
     arguments: Sequence[str] = ()
     has_options: bool = True
     refused: str = ""
+
+    def with_option(self, option: str) -> Submission:
+        """Return the submission with an option of sbatch after the user's own."""
+        end = len(self.words) - len(self.arguments) - bool(self.path)
+        end -= self.words[end - 1 : end] == ["--"]
+        return self._replace(words=[*self.words[:end], option, *self.words[end:]], options=[*self.options, option])
 
     def asked(self) -> submit_options.SubmitOptions:
         """Return the effective options."""
@@ -117,7 +127,7 @@ def _submitted(words: list[str]) -> int:
 
 def _take_own_options(words: list[str]) -> list[str]:
     """Return the command line without tsbatch's own options, which are passed on as variables. Raises UsageError."""
-    if any(word.startswith((printed_steps.OPTION, opportunistic.OPTION, elastic.OPTION)) for word in words):
+    if any(word.startswith(_OWN) for word in words):
         try:
             words, own = sbatch_options.without_own(words)
         except UnsupportedOptions:
@@ -129,10 +139,13 @@ def _take_own_options(words: list[str]) -> list[str]:
             os.environ[environment.OPPORTUNISTIC] = own["opportunistic"]
         if "elastic" in own:
             os.environ[environment.ELASTIC] = own["elastic"]
+        if "servers" in own:
+            os.environ[environment.SERVER_COUNTS] = own["servers"]
     if pattern := os.environ.get(environment.STEPS_FROM):
         printed_steps.check(pattern)
     opportunistic.check(opportunistic.chosen(os.environ))
     elastic.check(os.environ)
+    parameter_servers.check(os.environ)
     return words
 
 
@@ -177,6 +190,25 @@ def submit(submission: Submission) -> int:
     asked = submission.asked()
     opportunistic.check_requeue(os.environ, asked)
     elastic.check_request(os.environ, asked)
+    if servers := parameter_servers.requested(os.environ, asked):
+        return _submit_with_servers(submission, asked, servers)
+    return _submit_checked(submission, asked)
+
+
+def _submit_with_servers(
+    submission: Submission, asked: submit_options.SubmitOptions, servers: parameter_servers.ServerRequest
+) -> int:
+    """Submit a job whose request holds the CPUs of parameter servers."""
+    os.environ[environment.ELASTIC] = servers.sizes
+    code = _submit_checked(submission.with_option(servers.option), asked)
+    if code:
+        log_line(
+            f"not submitted with {servers.option}, for each worker and its part of {servers.servers} parameter servers"
+        )
+    return code
+
+
+def _submit_checked(submission: Submission, asked: submit_options.SubmitOptions) -> int:
     child_process.run(lambda: _report(submission, asked), NOTE_TIMEOUT_S)
     number, site = os.urandom(16).hex(), settings.of_job(os.environ)
     is_piped = submission.has_options and not submission.path

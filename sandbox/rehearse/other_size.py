@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.protocol import elastic_sizes, rank_files
+from tiresias.protocol.elastic_sizes import ElasticSizes
 from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_size
 
@@ -42,14 +43,16 @@ def other_size(job: SlurmJob, stated: str) -> OtherSize:
         return OtherSize(
             why=f"sizes differ from the {job.gpus} GPUs that it requests by multiples of {step}: none is in {stated}"
         )
-    return OtherSize(found[0], _change(job, found[0]))
+    return OtherSize(found[0], _change(job, found[0], sizes))
 
 
-def _change(job: SlurmJob, gpus: int) -> RequestChange:
-    sized, each = own_size.request_of(job, gpus), own_size.per_node(job)
+def _change(job: SlurmJob, gpus: int, sizes: ElasticSizes) -> RequestChange:
+    servers = own_size.servers_in_proportion(sizes, job, gpus)
+    sized, each = own_size.request_of(job, gpus, sizes.servers, servers), own_size.per_node(job)
     nodes = (sized.min_nodes, sized.min_nodes if each else 0)
     total = own_size.total_gpus(gpus, job.gpu_type, bool(each))
-    return RequestChange(nodes=nodes, tasks=sized.tasks, cpus=sized.cpus, total_gpus=total)
+    cpus_per_task = sized.cpus // sized.tasks if sizes.servers else None
+    return RequestChange(nodes=nodes, tasks=sized.tasks, cpus=sized.cpus, cpus_per_task=cpus_per_task, total_gpus=total)
 
 
 def ranks_differ(root: Path, job: SlurmJob) -> str:

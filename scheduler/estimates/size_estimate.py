@@ -3,6 +3,9 @@
     speeds = learn(runs, limits, others)       # from the timed runs of the job, and of others of its kind
     estimate = speeds.remaining(steps)         # of the whole job, by size
 
+The speed of a job with parameter servers on CPUs alone is predicted by their number, too (`SYNCHRONOUS`); each size has the fastest
+number (`fastest_servers.py`).
+
 An elastic job keeps its global batch, so that with more GPUs each has fewer samples of a step. The model (`ALL_REDUCE`) takes the
 samples of a GPU; where a program does not report samples the unit is its global batch. Pure.
 """
@@ -16,9 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.estimates import speed_model
-from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE
+from tiresias.scheduler.estimates.fastest_servers import fastest_counts
+from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE, SYNCHRONOUS
 from tiresias.scheduler.estimates.step_times import FASTEST_S
-from tiresias.scheduler.model import Floats
+from tiresias.scheduler.model import Floats, Ints
 
 SIZES_LEAST = 2  # different ones, of the job or its kind, that a prediction needs: one does not show how a job scales
 SIZES_MEASURED = 3  # of the job, from which on the estimates count as certain
@@ -36,12 +40,14 @@ class TimedRun(NamedTuple):
         gpus: Its GPUs.
         seconds: A step takes so long.
         samples: Samples of a step on all GPUs; nan: not reported.
+        servers: Its parameter servers on CPUs alone; 0: none.
     """
 
     nodes: int
     gpus: int
     seconds: float
     samples: float
+    servers: int = 0
 
 
 class SizeSpan(NamedTuple):
@@ -50,11 +56,13 @@ class SizeSpan(NamedTuple):
     Attributes:
         least, most: GPUs.
         gpus_a_node: GPUs of a node on which it is placed.
+        servers: The possible numbers of parameter servers by GPUs, in ascending order; (): the job has none.
     """
 
     least: int
     most: int
     gpus_a_node: int
+    servers: tuple[tuple[int, ...], ...] = ()
 
 
 class StepsLeft(NamedTuple):
@@ -71,10 +79,12 @@ class SizeEstimate(NamedTuple):
     Attributes:
         seconds: Remaining seconds, shape (1, most + 1); nan where not known. The job has no servers, the first axis.
         uncertain: Few sizes are measured, or the intervals are wide.
+        servers: The servers on CPUs alone of each size, shape (most + 1,); None: the job has none.
     """
 
     seconds: Floats
     uncertain: bool
+    servers: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,17 +94,19 @@ class SizeSpeeds:
     Attributes:
         seconds, low, high: Seconds a step and their interval, shape (most + 1,); nan where the job cannot have that size.
         uncertain: Few sizes are measured, or the intervals are wide.
+        servers: As of `SizeEstimate`.
     """
 
     seconds: Floats
     low: Floats
     high: Floats
     uncertain: bool
+    servers: Ints | None = None
 
     def remaining(self, left: StepsLeft) -> SizeEstimate:
         """Return the remaining seconds of a job with so many steps left."""
         certain = left.high <= WIDEST_STEPS * max(left.low, 1.0)
-        return SizeEstimate(left.steps * self.seconds[None, :], self.uncertain or not certain)
+        return SizeEstimate(left.steps * self.seconds[None, :], self.uncertain or not certain, self.servers)
 
 
 def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun] = ()) -> SizeSpeeds | None:
@@ -109,6 +121,8 @@ def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun]
         others: Timed runs of other jobs of its kind.
     """
     own, alike = ([run for run in each if _is_possible(run)] for each in (runs, others))
+    if limits.servers:
+        return _learn_with_servers([run for run in own if run.servers], limits, [run for run in alike if run.servers])
     sizes_timed = {(run.nodes, run.gpus) for run in (*own, *alike)}
     spans = any(nodes > 1 for nodes, _ in sizes_timed) or limits.most <= limits.gpus_a_node
     if len(sizes_timed) < SIZES_LEAST or not spans:
@@ -123,6 +137,33 @@ def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun]
     wide = bool(np.median(fast / slow) > WIDEST_SPEEDS)
     middle, low, high = (_by_size(1.0 / speed, limits) for speed in (model.speed(*sizes), fast, slow))
     return SizeSpeeds(middle, low, high, few or wide)
+
+
+def _learn_with_servers(own: list[TimedRun], limits: SizeSpan, alike: list[TimedRun]) -> SizeSpeeds | None:
+    """As `learn`, of a job with servers. Its workers are its GPUs; transfers cross the network whatever the nodes (section 3.2)."""
+    sizes_timed = {(run.servers, run.gpus) for run in (*own, *alike)}
+    if len(sizes_timed) < SIZES_LEAST:
+        return None
+    batch = _global_batch([*alike, *own]) or 1.0
+    prior = speed_model.fit(_server_points(alike, batch), SYNCHRONOUS) if alike else None
+    model = speed_model.fit(_server_points(own, batch), SYNCHRONOUS, prior=prior)
+    most = max(map(max, filter(None, limits.servers)))
+    servers, gpus = np.ogrid[1 : most + 1, 1 : limits.most + 1]
+    table = np.full((most + 1, limits.most + 1), np.nan)
+    table[1:, 1:] = 1.0 / model.speed(servers, gpus, batch)
+    sizes = [() if at < limits.least else counts for at, counts in enumerate(limits.servers[: limits.most + 1])]
+    counts = fastest_counts(table, sizes)
+    chosen = np.flatnonzero(counts)
+    slow, fast = model.interval(counts[chosen], chosen, batch)
+    seconds, low, high = (np.full(limits.most + 1, np.nan) for _ in range(3))
+    seconds[chosen], low[chosen], high[chosen] = table[counts[chosen], chosen], 1.0 / fast, 1.0 / slow
+    few = len({(run.servers, run.gpus) for run in own}) < SIZES_MEASURED
+    return SizeSpeeds(seconds, low, high, few or bool(np.median(fast / slow) > WIDEST_SPEEDS), counts)
+
+
+def _server_points(runs: Sequence[TimedRun], batch: float) -> list[tuple[float, ...]]:
+    """Return the points of the speed model of a job with servers."""
+    return [(run.servers, run.gpus, batch, 1.0 / run.seconds) for run in runs]
 
 
 def _is_possible(run: TimedRun) -> bool:

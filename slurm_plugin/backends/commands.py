@@ -209,6 +209,7 @@ class CommandsBackend:
         excluded = change.excluded if change.only is None else self._all_but(change.only)
         fields = (
             ("NumTasks", change.tasks),
+            ("CPUsPerTask", change.cpus_per_task),
             ("NumCPUs", change.cpus),
             *_gpu_fields(change.gpus or ()),
             *self._total(change.total_gpus),

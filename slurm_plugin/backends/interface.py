@@ -201,6 +201,7 @@ class RequestChange:
     only: tuple[str, ...] | None = None  # -x with all nodes of the cluster but these
     tasks: int | None = None
     cpus: int | None = None
+    cpus_per_task: int | None = None
     gpus: tuple[StatedGpus, ...] | None = None  # several of one option: of several types
     uncommented: tuple[CommentField, ...] = ()  # comments that are removed
     total_gpus: StatedGpus | None = (

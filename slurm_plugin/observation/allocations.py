@@ -18,7 +18,15 @@ def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
     preemptions = [one for one in intents.values() if one.kind in PREEMPTIONS and one.beneficiary]
     return {
         one.beneficiary: Intent(
-            "", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes, cells=one.cells, parts=one.parts
+            "",
+            one.beneficiary,
+            0,
+            IntentKind.START,
+            IntentStep.START,
+            one.nodes,
+            cells=one.cells,
+            parts=one.parts,
+            servers=one.servers,
         )
         for one in preemptions
         if one.nodes and one.step != IntentStep.SPARE

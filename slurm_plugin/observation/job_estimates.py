@@ -20,6 +20,7 @@ from tiresias.scheduler.estimates.loss_curve import Remaining
 from tiresias.scheduler.estimates.size_estimate import SizeEstimate, SizeSpan, SizeSpeeds, StepsLeft, TimedRun
 from tiresias.scheduler.estimates.step_times import UNKNOWN_SPREAD, StepPace
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.observation import server_numbers
 from tiresias.slurm_plugin.observation.measured_progress import MeasuredProgress
 from tiresias.slurm_plugin.state import job_claims, own_size
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
@@ -184,7 +185,11 @@ class JobEstimates:
     def _learn_speeds(self, row: JobRow, known: _Job) -> None:
         if known.limits is None:
             return
-        own = [_timed(run.nodes, run.gpus, run.timed, run.samples) for run in self._ledger.runs_of(row) if run.timed]
+        own = [
+            _timed(run.nodes, run.gpus, run.timed, run.samples, run.servers)
+            for run in self._ledger.runs_of(row)
+            if run.timed
+        ]
         if row.kind and time.monotonic() >= known.others_at + _KIND_S:
             runs = self._ledger.measured.runs_of_kind(row.uid, row.kind, row.key)
             known.others, known.others_at = tuple(_timed(*run) for run in runs), time.monotonic()
@@ -242,11 +247,13 @@ def _limits(job: SlurmJob, row: JobRow, gpus_a_node: int) -> SizeSpan | None:
     """Return the sizes of a job, None for a fixed one. Where its owner states GPUs for each node, its nodes have so many."""
     if own_size.sizes(row) is None or row.min_gpus > MOST_GPUS:
         return None
-    return SizeSpan(row.min_gpus, min(row.max_gpus, MOST_GPUS), own_size.per_node(job) or max(gpus_a_node, 1))
+    most, counts = min(row.max_gpus, MOST_GPUS), own_size.server_counts(row)
+    servers = server_numbers.possible(counts, own_size.unit(job), most) if counts else ()
+    return SizeSpan(row.min_gpus, most, own_size.per_node(job) or max(gpus_a_node, 1), servers)
 
 
-def _timed(nodes: str, gpus: int, seconds: float, samples: float | None) -> TimedRun:
-    return TimedRun(nodes.count(",") + 1, gpus, seconds, math.nan if samples is None else samples)
+def _timed(nodes: str, gpus: int, seconds: float, samples: float | None, servers: int) -> TimedRun:
+    return TimedRun(nodes.count(",") + 1, gpus, seconds, math.nan if samples is None else samples, servers)
 
 
 def _newest_pace(runs: list[RunRow]) -> StepPace | None:

@@ -19,6 +19,7 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmS
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.observation import server_numbers
 from tiresias.slurm_plugin.observation.allocations import (
     allocations,
     held_by_node,
@@ -222,6 +223,7 @@ class Observer:
             for row, row_runs in zip(rows, runs, strict=True)
         ]
         predicted = [self.estimates.sizes.get(job.id) for job in shown]
+        servers = tuple(map(server_numbers.by_gpus, rows, shown, predicted))
         movable = np.array(
             [
                 state == JobState.RUNNING and job.id not in intents and not self.preemptability.why_unmovable(job, now)
@@ -250,7 +252,13 @@ class Observer:
             obstacle=tuple(self._obstacle(job, allowed, now) for job in shown),
             free_only=np.array([allowed.is_refused(job.id) for job in shown], dtype=bool),
             request=self._requests.of(
-                shown, rows, [self._avoided(job, now, gpus) | allowed.closed_to(job.id) for job in shown]
+                shown,
+                rows,
+                [self._avoided(job, now, gpus) | allowed.closed_to(job.id) for job in shown],
+                [
+                    job.cpus / job.gpus if counts is None else server_numbers.cpus_per_gpu(row, job, counts)
+                    for job, row, counts in zip(shown, rows, servers, strict=True)
+                ],
             ),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
             progress_from=np.array(
@@ -274,6 +282,7 @@ class Observer:
             uncertain=np.array([one is not None and one.uncertain for one in predicted], dtype=bool)
             if any(predicted)
             else None,
+            servers_by_gpus=None if all(one is None for one in servers) else servers,
             style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],

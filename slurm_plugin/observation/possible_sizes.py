@@ -48,9 +48,11 @@ def possible_sizes(
 def _range(limits: SizeLimits, job: SlurmJob, row: JobRow) -> Range:
     """Return the sizes around the present one that are allowed without a gap."""
     held, step = (job if job.state == "RUNNING" else None), own_size.step(row, job)
+    sizes = own_size.stated(row)
 
     def is_refused(gpus: int) -> bool:
-        return bool(limits.why_not(own_size.request_of(job, gpus), held))
+        servers = own_size.servers_in_proportion(sizes, job, gpus) if sizes else 0
+        return bool(limits.why_not(own_size.request_of(job, gpus, sizes and sizes.servers, servers), held))
 
     larger = range(job.gpus + step, row.max_gpus + 1, step)
     smaller = range(job.gpus - step, max(row.min_gpus, 1) - 1, -step)

@@ -18,7 +18,7 @@ class _KnownRequest(NamedTuple):
     """What a job asks for, and what that was made from."""
 
     job: SlurmJob
-    terms: tuple[int, int, str, str, bool, str, str, frozenset[str]]
+    terms: tuple[int, int, str, str, bool, str, str, frozenset[str], float]
     request: Request
 
 
@@ -29,14 +29,18 @@ class RequestCache:
         self._known: dict[str, _KnownRequest] = {}
 
     def of(
-        self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], closed: Sequence[frozenset[str]]
+        self,
+        shown: Sequence[SlurmJob],
+        rows: Sequence[JobRow],
+        closed: Sequence[frozenset[str]],
+        cpus: Sequence[float],
     ) -> tuple[Request, ...]:
-        """Return the request of each job; `closed`: nodes that it does not use now.
+        """Return the request of each job; `closed`: nodes that it does not use now; `cpus`: for each GPU on a node.
 
         Of ten thousand jobs few have changed since the last cycle: the back ends give the same records again.
         """
         last, self._known = self._known, {}
-        for job, row, nodes in zip(shown, rows, closed, strict=True):
+        for job, row, nodes, cpus_per_gpu in zip(shown, rows, closed, cpus, strict=True):
             terms = (
                 row.min_nodes,
                 row.max_nodes,
@@ -46,23 +50,24 @@ class RequestCache:
                 row.elastic,
                 row.rigid,
                 nodes,
+                cpus_per_gpu,
             )
             known = last.get(job.id)
             if known is None or known.job is not job or known.terms != terms:
-                known = _KnownRequest(job, terms, _request(job, row, nodes))
+                known = _KnownRequest(job, terms, _request(job, row, nodes, cpus_per_gpu))
             self._known[job.id] = known
         return tuple(self._known[job.id].request for job in shown)
 
 
-def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
+def _request(job: SlurmJob, row: JobRow, closed: frozenset[str], cpus_per_gpu: float) -> Request:
     plain = bool(_PLAIN_FEATURES.fullmatch(job.features))
     is_elastic = own_size.sizes(row) is not None  # its nodes are those of its size
     return Request(
         min_nodes=0 if is_elastic else row.min_nodes,
         max_nodes=0 if is_elastic else row.max_nodes,
         gpus_per_node=own_size.per_node(job) if is_elastic else job.gpus_per_node,
-        cpus_per_gpu=job.cpus / job.gpus,
-        memory_per_gpu=job.memory_per_cpu * job.cpus / job.gpus,
+        cpus_per_gpu=cpus_per_gpu,
+        memory_per_gpu=job.memory_per_cpu * cpus_per_gpu,
         memory_per_node=float(job.memory_per_node),
         gpu_type=pins.own_gpu_type(row, job),
         features=frozenset(job.features.split("&")) if plain else frozenset(),

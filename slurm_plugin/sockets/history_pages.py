@@ -103,7 +103,8 @@ class HistoryPages:
 def run_of(run: RunRow, beneficiaries: Mapping[int, str]) -> dict[str, Any]:
     """Return a run as it is published."""
     return {
-        "restart": run.restart, "start": run.start, "end": run.end, "gpus": run.gpus, "nodes": run.nodes.split(","),
+        "restart": run.restart, "start": run.start, "end": run.end, "gpus": run.gpus, "servers": run.servers,
+        "nodes": run.nodes.split(","),
         "restore": run.restore, "save": run.save, "pause": run.pause, "redone": run.redone,
         "timed": run.timed, "expected": run.expected, "lost": run.lost, "beneficiary": beneficiaries.get(run.restart, ""),
     }  # fmt: skip

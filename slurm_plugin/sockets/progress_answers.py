@@ -38,5 +38,10 @@ def progress_of(job: dict[str, Any], row: JobRow, history: History, sizes: SizeE
 def _sizes(found: SizeEstimate | None) -> list[dict[str, Any]]:
     if found is None:
         return []
-    seconds = enumerate(found.seconds[0].tolist())
-    return [{"gpus": gpus, "seconds": round(left, 3)} for gpus, left in seconds if math.isfinite(left)]
+    left = found.seconds[0].tolist()
+    servers = [0] * len(left) if found.servers is None else found.servers.tolist()
+    return [
+        {"gpus": gpus, "servers": count, "seconds": round(seconds, 3)}
+        for gpus, (seconds, count) in enumerate(zip(left, servers, strict=True))
+        if math.isfinite(seconds)
+    ]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tiresias.errors import TiresiasError
+from tiresias.protocol import elastic_sizes
 from tiresias.protocol.control import JobReport
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
@@ -252,7 +253,7 @@ def _job(
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
-        "elastic": known.elastic if known and own_size.sizes(known) else "", **_sizes(newest, row), **_end(newest, job.id),
+        **_stated_sizes(known, job), **_sizes(newest, row), **_end(newest, job.id),
         "slow_nodes": [[node, round(ratio, 2)] for node, ratio in sorted(newest.slow_nodes.get(job.id, {}).items())],
         "rigid": job_reasons.text(known.rigid) if known else "",
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
@@ -262,6 +263,19 @@ def _job(
         "remaining": None if left != left else round(left, 3), **_cells(newest, row),
         "why": "; ".join(filter(None, [why, unmovable, _confined(newest, job)])), "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
+
+
+def _stated_sizes(known: JobRow | None, job: SlurmJob) -> dict[str, Any]:
+    """The sizes that the owner of an elastic job states, and its parameter servers."""
+    sizes = own_size.sizes(known) if known else None
+    if known is None or sizes is None:
+        return {"elastic": "", "servers": None, "server_counts": ""}
+    counts = sizes.servers
+    return {
+        "elastic": elastic_sizes.without_servers(known.elastic),
+        "servers": own_size.servers(known, job) if counts else None,
+        "server_counts": f"{counts.least}-{counts.most}" if counts else "",
+    }
 
 
 def _sizes(newest: Publication, row: int) -> dict[str, Any]:

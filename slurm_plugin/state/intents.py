@@ -96,6 +96,7 @@ class Intent:
         cells: the types of the cells of its virtual cluster on `nodes`, by node (owned_cells.py); "": none.
         seq: its number in the database.
         parts: for each of the nodes the GPUs from each of its parts (`scheduler.actions.Start.parts`); (): any.
+        servers: the parameter servers of the job that gets `nodes` (`scheduler.actions.Start.servers`); 0: none, or not chosen.
     """
 
     key: str
@@ -112,3 +113,4 @@ class Intent:
     cells: str = ""
     seq: int = field(default=0)
     parts: tuple[tuple[int, ...], ...] = ()
+    servers: int = 0

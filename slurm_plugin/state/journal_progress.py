@@ -28,12 +28,13 @@ class StoredLosses(NamedTuple):
 
 
 class KindRun(NamedTuple):
-    """A timed run: its nodes as in RunRow, its GPUs, and what was measured; samples are None where not reported."""
+    """A timed run: its nodes as in RunRow, its GPUs, what was measured, and its servers; samples are None where not reported."""
 
     nodes: str
     gpus: int
     timed: float
     samples: float | None
+    servers: int
 
 
 class JournalProgress:
@@ -70,7 +71,7 @@ class JournalProgress:
         live = "select key, kind from job where ended = 0 and uid = ?1"
         ended = f"select * from (select key, kind from job where uid = ?1 and over > 0 order by over desc limit {ENDED_LOOKED_AT})"
         query = (
-            f"select nodes, run.gpus, timed, samples from ({live} union all {ended}) join run using (key) "
+            f"select nodes, run.gpus, timed, samples, run.servers from ({live} union all {ended}) join run using (key) "
             f"where kind glob ?2 and key != ?3 and timed is not null order by start desc limit {RUNS_OF_A_KIND}"
         )
         found = self._db.execute(query, (uid, same_script(kind), but))

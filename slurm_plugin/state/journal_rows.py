@@ -96,6 +96,7 @@ class RunRow:
         timed: seconds a step, timed by the controller from one report to another.
         samples: samples of a step, by the same reports.
         expected: the seconds a step that were expected of its size before it began.
+        servers: its parameter servers on CPUs alone; 0: none.
     """
 
     key: str
@@ -114,6 +115,7 @@ class RunRow:
     timed: float | None = None
     samples: float | None = None
     expected: float | None = None
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 What the owner states for each task or each node stays as it is: with --gpus-per-task the number of tasks changes, with GPUs or
 tasks for each node the number of nodes. Measured on Slurm 22.05, 24.11 and 26.05: an update of NumTasks, NumCPUs and NumNodes in
 one call changes the request of a requeued job, and the GPUs with it.
+
+The parameter servers of a job hold further CPUs of its tasks (protocol/server_counts.py): there CPUsPerTask changes, too.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from typing import Any
 
 from tiresias.protocol import elastic_sizes
 from tiresias.protocol.elastic_sizes import ElasticSizes
+from tiresias.protocol.server_counts import ServerCounts
 from tiresias.slurm_plugin.backends.interface import SlurmJob, StatedGpus
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 NodeGpus = Sequence[tuple[str, int]]
-CHANGED = ("gpus", "tasks", "cpus")  # fields of SlurmJob that another size changes
+CHANGED = ("gpus", "tasks", "cpus")  # fields of SlurmJob that another size changes; with servers also `cpus_per_task`
 
 
 def stated(row: JobRow) -> ElasticSizes | None:
@@ -29,6 +32,42 @@ def stated(row: JobRow) -> ElasticSizes | None:
 def sizes(row: JobRow) -> ElasticSizes | None:
     """Return the sizes of an elastic job; None for a job of a fixed size, also one that keeps its size (JobRow.rigid)."""
     return None if row.rigid else stated(row)
+
+
+def server_counts(row: JobRow) -> ServerCounts | None:
+    """Return the numbers of parameter servers that an elastic job can use; None: it has none."""
+    found = stated(row)
+    return found.servers if found else None
+
+
+def servers(row: JobRow, job: SlurmJob) -> int:
+    """Return the parameter servers of a job by its record, as it waits or runs; 0: it has none."""
+    counts = server_counts(row)
+    return counts.of_run(job.tasks, cpus_of_a_task(job)) if counts else 0
+
+
+def cpus_of_a_task(job: SlurmJob) -> int:
+    """Return the CPUs of each task of a job with servers. 22.05 shows those of all tasks alone."""
+    return job.cpus_per_task or job.cpus // max(job.tasks, 1)
+
+
+def servers_in_proportion(sizes: ElasticSizes, job: SlurmJob, gpus: int) -> int:
+    """Return the parameter servers of a size in the proportion of the most servers to the most GPUs; 0: the job has none.
+
+    Args:
+        sizes: The sizes that its owner states.
+        job: The job, as it waits or runs.
+        gpus: The size.
+    """
+    if sizes.servers is None:
+        return 0
+    wanted = sizes.servers.in_proportion(gpus, max(sizes.most, gpus))
+    return sizes.servers.reached(workers(job, gpus), wanted)
+
+
+def workers(job: SlurmJob, gpus: int) -> int:
+    """Return the tasks of a size of a job."""
+    return max(job.tasks * gpus // job.gpus, 1)
 
 
 def can_change(job: SlurmJob) -> bool:
@@ -73,9 +112,13 @@ def total_gpus(gpus: int, gpu_type: str, counts_nodes: bool) -> StatedGpus | Non
     return None if counts_nodes else StatedGpus("job", gpus, "" if "," in gpu_type else gpu_type)
 
 
-def is_other(row: JobRow, job: SlurmJob, nodes: NodeGpus) -> bool:
-    """Return whether a start on these nodes gives an elastic job another size than its owner requested. `job`: as requested."""
-    return sizes(row) is not None and sum(gpus for _, gpus in nodes) != job.gpus
+def is_other(row: JobRow, job: SlurmJob, nodes: NodeGpus, count: int) -> bool:
+    """Return whether a start on these nodes, with so many servers, gives an elastic job another size than its owner requested.
+
+    job: as requested.
+    """
+    differs = sum(gpus for _, gpus in nodes) != job.gpus or (count > 0 and count != servers(row, job))
+    return sizes(row) is not None and differs
 
 
 def kept_at(job: SlurmJob, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,19 +129,37 @@ def kept_at(job: SlurmJob, kept: Mapping[str, Any]) -> dict[str, Any]:
         kept: What a pin must keep of the owner's request.
     """
     others = {name: value for name, value in kept.items() if name not in CHANGED}
-    return others | {"tasks": job.tasks, "cpus": job.cpus}
+    return others | {"tasks": job.tasks, "cpus": job.cpus, "cpus_per_task": job.cpus_per_task}
 
 
-def request_of(job: SlurmJob, gpus: int) -> SlurmJob:
-    """Return the job with the request of a size, without nodes. job: as it waits or runs."""
+def request_of(job: SlurmJob, gpus: int, counts: ServerCounts | None = None, count: int = 0) -> SlurmJob:
+    """Return the job with the request of a size, without nodes.
+
+    Args:
+        job: As it waits or runs.
+        gpus: The size.
+        counts: The numbers of servers that it can use; None: it has none.
+        count: The servers of the size.
+    """
     nodes = gpus // per_node(job) if per_node(job) else 1
-    return replace(_with_gpus(job, gpus), min_nodes=nodes, shares=())
+    return replace(_with_gpus(job, gpus, counts, count), min_nodes=nodes, shares=())
 
 
-def resized(job: SlurmJob, nodes: NodeGpus) -> SlurmJob:
-    """Return the job with the request of the size that a start gives it. `job`: as its owner requested it."""
-    return _with_gpus(job, sum(gpus for _, gpus in nodes))
+def resized(job: SlurmJob, nodes: NodeGpus, counts: ServerCounts | None = None, count: int = 0) -> SlurmJob:
+    """Return the job with the request of the size that a start gives it.
+
+    Args:
+        job: As its owner requested it.
+        nodes: Of the start, with their GPUs.
+        counts: As in `request_of`.
+        count: As in `request_of`.
+    """
+    return _with_gpus(job, sum(gpus for _, gpus in nodes), counts, count)
 
 
-def _with_gpus(job: SlurmJob, gpus: int) -> SlurmJob:
-    return replace(job, gpus=gpus, tasks=job.tasks * gpus // job.gpus, cpus=job.cpus * gpus // job.gpus)
+def _with_gpus(job: SlurmJob, gpus: int, counts: ServerCounts | None, count: int) -> SlurmJob:
+    if counts is None:
+        return replace(job, gpus=gpus, tasks=job.tasks * gpus // job.gpus, cpus=job.cpus * gpus // job.gpus)
+    tasks = workers(job, gpus)
+    each = counts.cpus_per_task(tasks, count)
+    return replace(job, gpus=gpus, tasks=tasks, cpus=tasks * each, cpus_per_task=each if job.cpus_per_task else 0)

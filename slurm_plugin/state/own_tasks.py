@@ -52,7 +52,8 @@ def restored(row: JobRow, job: SlurmJob) -> SlurmJob:
     """The job with the tasks, CPUs, GPUs and nodes that it was submitted with, where a hold has taken tasks or its size changed."""
     if is_elastic(row) and job.state == "PENDING" and not row.pinned:
         found = read(row)
-        return replace(job, min_nodes=row.min_nodes, **{name: found[name] for name in own_size.CHANGED})
+        changed = (*own_size.CHANGED, "cpus_per_task") if own_size.server_counts(row) else own_size.CHANGED
+        return replace(job, min_nodes=row.min_nodes, **{name: found[name] for name in changed})
     if not (row.held and job.state == "PENDING" and is_at_risk(job)):
         return job
     kept, per_node = read(row), job.tasks_per_node or job.tasks_per_gpu
@@ -77,6 +78,8 @@ def changed_size(row: JobRow, job: SlurmJob) -> SlurmJob | None:
         new, old = job.min_nodes, row.min_nodes
     if new == old or kept["gpus"] * new % old:
         return None
+    if own_size.server_counts(row):  # the CPUs of a task are the owner's, too
+        return replace(job, gpus=kept["gpus"] * new // old, cpus=new * own_size.cpus_of_a_task(job))
     scaled = {name: kept[name] * new // old for name in own_size.CHANGED}
     return replace(job, **scaled)
 

@@ -35,11 +35,14 @@ def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
     return (NUMBER, ONLY) if _is_plain(job, count) else (ONLY,)
 
 
-def pin(job: SlurmJob, way: str, nodes: Sequence[str], typed: Sequence[StatedGpus] = ()) -> RequestChange:
-    """`job`: as it was before any pin; `typed`: its GPUs with the types of the selected parts, () for any parts."""
+def pin(
+    job: SlurmJob, way: str, nodes: Sequence[str], typed: Sequence[StatedGpus] = (), has_servers: bool = False
+) -> RequestChange:
+    """`job`: as it was before any pin; `typed`: its GPUs with the types of the selected parts, () for any parts; `has_servers`: of
+    an elastic job with parameter servers."""
     gpus = tuple(typed) or None
     if way == SIZE:
-        return _sized((len(nodes), len(nodes)), nodes, {name: getattr(job, name) for name in KEPT})
+        return _sized((len(nodes), len(nodes)), nodes, {name: getattr(job, name) for name in KEPT}, has_servers)
     if way == NUMBER:
         return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), gpus=gpus)
     if way == ONLY:
@@ -53,7 +56,7 @@ def unpin(row: JobRow) -> RequestChange:
     own, required, excluded = (row.min_nodes, row.max_nodes), _names(row.required), _names(row.excluded)
     gpus = own_tasks.stated_gpus(row) if is_typed(row) else None
     if way(row) == SIZE:
-        return _sized(own, required, own_tasks.read(row))
+        return _sized(own, required, own_tasks.read(row), own_size.server_counts(row) is not None)
     if way(row) == ONLY:
         return RequestChange(excluded=excluded, gpus=gpus)
     if way(row) == NUMBER:
@@ -64,10 +67,19 @@ def unpin(row: JobRow) -> RequestChange:
     return RequestChange(nodes=own, required=required, excluded=excluded, gpus=gpus)
 
 
-def _sized(nodes: tuple[int, int], required: Sequence[str], size: Mapping[str, Any]) -> RequestChange:
-    """Return the change to a size. size: the fields KEPT of a job of that size."""
+def _sized(
+    nodes: tuple[int, int], required: Sequence[str], size: Mapping[str, Any], has_servers: bool
+) -> RequestChange:
+    """Return the change to a size. size: the fields KEPT of a job of that size; has_servers: whether the CPUs of a task change."""
     total = own_size.total_gpus(size["gpus"], size["gpu_type"], bool(size["gpus_per_node"] or size["tasks_per_node"]))
-    return RequestChange(nodes, tuple(required), tasks=size["tasks"], cpus=size["cpus"], total_gpus=total)
+    return RequestChange(
+        nodes,
+        tuple(required),
+        tasks=size["tasks"],
+        cpus=size["cpus"],
+        cpus_per_task=size["cpus"] // max(size["tasks"], 1) if has_servers else None,
+        total_gpus=total,
+    )
 
 
 def way(row: JobRow) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.state import own_size
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
@@ -56,7 +57,9 @@ class RunAccounting:
 
     def _open(self, row: JobRow, job: SlurmJob, runs: dict[int, RunRow]) -> RunRow:
         nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
-        run = RunRow(row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes)
+        run = RunRow(
+            row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes, servers=own_size.servers(row, job)
+        )
         for earlier in runs.values():
             if earlier.end > run.start:  # a requeue by another user was first seen a second after its end
                 self._close(earlier, run.start)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 16
+SCHEMA = 17
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -68,12 +68,13 @@ TABLES = (
     "create index by_owner on job (uid, over, key)",
     """create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
-  pace real, cells text, lost real, timed real, samples real, expected real, primary key (key, restart)
+  pace real, cells text, lost real, timed real, samples real, expected real, servers integer,
+  primary key (key, restart)
 ) without rowid""",
     LOSSES,
     """create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
-  began real, stepped real, outcome text, epoch integer, cells text, parts text
+  began real, stepped real, outcome text, epoch integer, cells text, parts text, servers integer
 )""",
     "create index unfinished on intent (outcome) where outcome = ''",
     "create index moves on intent (key)",
@@ -134,6 +135,10 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table run add column samples real",
         "alter table run add column expected real",
         LOSSES,
+    ),
+    16: (
+        "alter table run add column servers integer default 0",
+        "alter table intent add column servers integer default 0",
     ),
 }
 

@@ -25,7 +25,7 @@ from tiresias.slurm_plugin.state import owned_cells
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
-from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, NodeParts, TransitionContext, is_in_run
+from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
 from tiresias.slurm_plugin.transitions.transition_engine import MOVED, STAY, Operations, Result, TransitionEngine
 from tiresias.slurm_plugin.transitions.transition_table import BEFORE_PARKED, Operation
 from tiresias.slurm_plugin.transitions.victim_group import give_up, group_of
@@ -114,9 +114,10 @@ class HandingOver:
         return report.restart == intent.restart and report.state == "running"
 
     def _hand_over(self, intent: Intent, group: Sequence[Intent], now: float) -> Result:
-        start = self._started(intent.beneficiary, intent.nodes, intent.cells, intent.parts, now)
+        planned = Start(intent.beneficiary, intent.nodes, parts=intent.parts, servers=intent.servers)
+        start = self._started(planned, intent.cells, now)
         for other in self._other_beneficiaries(group, intent.nodes, now):
-            self._started(other.job, other.nodes, owned_cells.of_start(other), other.parts, now)
+            self._started(other, owned_cells.of_start(other), now)
         if start is None:
             return STAY  # Slurm refused it: the next poll finds that it cannot start
         if start.step != IntentStep.CONFIRM:
@@ -149,10 +150,19 @@ class HandingOver:
         except JobRefused as error:
             self._engine.refuse(intent, str(error), now)
 
-    def _started(self, job_id: str, nodes: NodeGpus, cells: str, parts: NodeParts, now: float) -> Intent | None:
+    def _started(self, planned: Start, cells: str, now: float) -> Intent | None:
         """The start of a beneficiary, as far as it gets now; None where Slurm refused it."""
+        job_id = planned.job
         if job_id not in self._context.intents:
-            self._engine.begin_start(job_id, nodes, now, beneficiary=job_id, cells=cells, parts=parts)
+            self._engine.begin_start(
+                job_id,
+                planned.nodes,
+                now,
+                beneficiary=job_id,
+                cells=cells,
+                parts=planned.parts,
+                servers=planned.servers,
+            )
         start = self._context.intents[job_id]
         if start.kind == IntentKind.START and start.step != IntentStep.CONFIRM:
             self._engine.advance(start, now)

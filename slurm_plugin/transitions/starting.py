@@ -63,9 +63,10 @@ class Starting:
             return self._leave_to_slurm(row, row.unpinnable)
         own, kept = self._own_request(intent, row, job)
         ways = pins.ways(own, len(intent.nodes), job.tasks)
-        is_resized = own_size.is_other(row, own, intent.nodes)
-        if is_resized:
-            return self._resized(intent, row, job, own_size.resized(own, intent.nodes), kept, now)
+        servers = _servers(intent, row, own)
+        if own_size.is_other(row, own, intent.nodes, servers):
+            sized = own_size.resized(own, intent.nodes, own_size.server_counts(row), servers)
+            return self._resized(intent, row, job, sized, kept, now)
         if changed := self._changed_by_all(ways, intent, row, job, own, kept, now):
             return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed))
         return None
@@ -101,7 +102,7 @@ class Starting:
         for way in ways:
             row.pinned, row.pin = True, way + (pins.TYPED if typed else "")
             self._context.ledger.save(row)
-            self._pin(job, pins.pin(own, way, nodes, typed))
+            self._pin(job, pins.pin(own, way, nodes, typed, own_size.server_counts(row) is not None))
             found = self._context.fresh(intent.id)
             changed = pins.changes(kept, found, bool(typed)) if found and found.state == "PENDING" else ""
             if not changed:
@@ -175,7 +176,8 @@ class Starting:
         self._context.ledger.note_cells(row, job, "" if elsewhere else intent.cells)
         planned = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
         differs = "" if not got or set(got) == set(intent.nodes) else f", not on {planned} as planned"
-        return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + differs)
+        servers = f" with {count} servers" if (count := own_size.servers(row, job)) else ""
+        return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + servers + differs)
 
     def _rehold(self, intent: Intent, now: float) -> Result:
         row, job = self._context.row(intent), self._context.fresh(intent.id)
@@ -202,3 +204,11 @@ class Starting:
             nodes = frozenset(node for node, _ in intent.nodes)
             self._context.ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)
         return Ending.NOT_STARTED.end(reason=reason, seconds=row.not_before - now)
+
+
+def _servers(intent: Intent, row: JobRow, own: SlurmJob) -> int:
+    """Return the parameter servers of a start; of one that was planned by an earlier release those in proportion to its GPUs."""
+    sizes = own_size.sizes(row)
+    if sizes is None or intent.servers:
+        return intent.servers
+    return own_size.servers_in_proportion(sizes, own, sum(gpus for _, gpus in intent.nodes))

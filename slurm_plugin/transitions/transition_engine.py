@@ -53,9 +53,10 @@ class TransitionEngine:
         beneficiary: str = "",
         cells: str = "",
         parts: NodeParts = (),
+        servers: int = 0,
         why: str = "",
     ) -> None:
-        """Journal a new intent at its first step. `cells`, `parts`: as in Intent; `why`: for the log, "" for the usual reason."""
+        """Journal a new intent at its first step. `cells`, `parts`, `servers`: as in Intent; `why`: for the log, "": as usual."""
         row, job = self._context.ledger.jobs[job_id], self._context.record(job_id)
         assert job is not None  # the plan was made from these records
         first = IntentStep.START if kind == IntentKind.START else IntentStep.HOLD
@@ -71,6 +72,7 @@ class TransitionEngine:
             stepped=now,
             cells=cells,
             parts=parts,
+            servers=servers,
         )
         self._context.journal.begin(intent)
         self._context.intents[job_id] = intent
@@ -84,12 +86,13 @@ class TransitionEngine:
         beneficiary: str = "",
         cells: str = "",
         parts: NodeParts = (),
+        servers: int = 0,
     ) -> None:
         """As `begin`, with the hold of a job that is not held: pins are put on held jobs only."""
         job = self._context.record(job_id)
         if job and job.priority > 0:
             self._holds.hold_pending(job.id, [job], now)
-        self.begin(job_id, IntentKind.START, now, nodes, beneficiary, cells, parts)
+        self.begin(job_id, IntentKind.START, now, nodes, beneficiary, cells, parts, servers)
 
     def enter(self, intent: Intent, step: IntentStep, now: float) -> None:
         """Journal that the intent's next step is about to be executed."""

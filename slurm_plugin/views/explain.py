@@ -13,7 +13,7 @@ from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.views.alarms import pause_text
 from tiresias.slurm_plugin.views.decisions import decision_page
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
-from tiresias.slurm_plugin.views.predictions import end_text, last_change, sizes
+from tiresias.slurm_plugin.views.predictions import end_text, last_change, servers, sizes
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled, wrapped
@@ -72,11 +72,7 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     yield "submitted", clock(job.get("submit_time", now), now)
     if "user" in job:
         yield "user", f"{job['user']}, partition {job['partition']}" if job.get("partition") else job["user"]
-    if gpus := job.get("gpus", 0):
-        elastic = f"; elastic: {job['elastic']}{_allowed(job)}" if job.get("elastic") else ""
-        yield "GPUs", (f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)) + elastic
-    if rigid := job.get("rigid"):
-        yield "elastic", f"no more: {printable(rigid, 300)}"
+    yield from _size(job)
     if cluster := job.get("virtual_cluster"):
         how = {True: "; guaranteed, in its cells", False: "; opportunistic"}.get(job.get("guaranteed"), "")  # type: ignore[arg-type]
         yield "cells", f"virtual cluster {cluster}{how if job.get('nodes') else ''}"
@@ -104,6 +100,17 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "preemption", f"costs {cost:.1f} s of its GPUs (measured: save, release and restart)"
     if profile := job.get("profile"):
         yield "traffic", _traffic(profile)
+
+
+def _size(job: PublishedJob) -> Iterator[tuple[str, str]]:
+    """Yield the GPUs of a job and its parameter servers, with the sizes of an elastic one."""
+    if gpus := job.get("gpus", 0):
+        elastic = f"; elastic: {job['elastic']}{_allowed(job)}" if job.get("elastic") else ""
+        yield "GPUs", (f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)) + elastic
+    if count := servers(job):
+        yield "servers", f"{count} on CPUs alone"
+    if rigid := job.get("rigid"):
+        yield "elastic", f"no more: {printable(rigid, 300)}"
 
 
 def _allowed(job: PublishedJob) -> str:

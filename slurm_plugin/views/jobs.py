@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tiresias.protocol.published_job import PublishedJob
 from tiresias.protocol.status import Status
-from tiresias.slurm_plugin.views.predictions import end_in, sizes
+from tiresias.slurm_plugin.views.predictions import end_in, servers, sizes
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,
@@ -40,6 +40,7 @@ COLUMNS = (
     Column("name", 9, share=4, limit=32),
     Column("GPUs", 4, right=True),
     Column("sizes", 5, right=True, needs=80),
+    Column("servers", 7, right=True, needs=80),
     Column("state", 8),
     Column("time", 6, right=True),
     Column("end in", 11, right=True, needs=86),
@@ -58,6 +59,7 @@ COLUMNS = (
 LEGEND = (
     ("time", "run time, or wait of a job that does not run"),
     ("sizes", "GPUs that an elastic job can have, fewest and most"),
+    ("servers", "parameter servers of an elastic job, with the fewest and most"),
     ("end in", "predicted from progress reports, with the interval of 90%"),
     ("Q, GPU time", "queue, and attained service in GPU-seconds or GPU-hours"),
     ("demotion", "run time left before the job falls to the next queue"),
@@ -71,7 +73,11 @@ STATE_STYLES = {
     "completing": "magenta", "starting": "cyan", "to start": "cyan", "to stop": "magenta", "blocked": "red",
 }  # fmt: skip
 NO_JOBS = "no jobs in the managed partitions"
-_OPTIONAL = {"sizes": "max_gpus", "end in": "end_low"}  # shown where a job has a value of that key
+_OPTIONAL = {
+    "sizes": "max_gpus",
+    "servers": "servers",
+    "end in": "end_low",
+}  # shown where a job has a value of that key
 _STYLES = {"consolidate": "few", "spread": "any", "apart": "two"}
 
 
@@ -168,6 +174,7 @@ class JobTable:
             "name": (job.get("name", ""), ""),
             "GPUs": (str(job.get("gpus", 0)), ""),
             "sizes": (sizes(job), ""),
+            "servers": (servers(job), ""),
             "state": (state, STATE_STYLES.get(state, "")),
             "time": (duration(job.get("ran", 0.0) if job.get("nodes") else job.get("waited", 0.0)), ""),
             "end in": (end_in(job, self._now), ""),

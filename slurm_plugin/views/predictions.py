@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tiresias.protocol.published_job import PublishedJob, PublishedRun
-from tiresias.slurm_plugin.views.text import clock, duration
+from tiresias.slurm_plugin.views.text import clock, duration, printable
 
 
 def sizes(job: PublishedJob) -> str:
     """Return the fewest and the most GPUs of an elastic job, "2-8"; "" of another one."""
     least, most = job.get("min_gpus"), job.get("max_gpus")
     return "" if least is None or most is None else f"{least}-{most}"
+
+
+def servers(job: PublishedJob) -> str:
+    """Return the parameter servers of an elastic job, with the fewest and the most, "2 (1-4)"; "" of another one."""
+    count = job.get("servers")
+    return "" if count is None else f"{count} ({printable(job.get('server_counts', ''), 20)})"
 
 
 def end_in(job: PublishedJob, now: float) -> str:
@@ -45,14 +51,26 @@ def end_text(job: PublishedJob, now: float) -> str:
 
 
 def last_change(runs: Sequence[PublishedRun]) -> str:
-    """Return what the last change of the number of GPUs gained; "" where it never changed, or no step was timed."""
-    pairs = [pair for pair in pairwise(runs) if pair[0]["gpus"] != pair[1]["gpus"]]
+    """Return what the last change of the numbers of GPUs and servers gained; "" where they never changed, or no step was timed."""
+    pairs = [pair for pair in pairwise(runs) if _size(pair[0]) != _size(pair[1])]
     if not pairs:
         return ""
     before, after = pairs[-1]
-    verb = "grew" if after["gpus"] > before["gpus"] else "shrank"
-    text = f"{verb} from {before['gpus']} to {after['gpus']} GPUs in run {after['restart'] + 1}"
+    verb = "grew" if _size(after) > _size(before) else "shrank"
+    text = (
+        f"{verb} from {before['gpus']} to {after['gpus']} GPUs{_servers(before, after)} in run {after['restart'] + 1}"
+    )
     return text + _steps(before.get("timed"), after.get("timed"), after.get("expected"))
+
+
+def _size(run: PublishedRun) -> tuple[int, int]:
+    return run["gpus"], run.get("servers", 0)
+
+
+def _servers(before: PublishedRun, after: PublishedRun) -> str:
+    """Return the change of the number of servers; "" of a job without them."""
+    counts = before.get("servers", 0), after.get("servers", 0)
+    return f" and from {counts[0]} to {counts[1]} servers" if any(counts) else ""
 
 
 def _steps(before: float | None, after: float | None, expected: float | None) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.protocol.published_progress import PublishedProgress
+from tiresias.protocol.published_progress import PublishedProgress, PublishedSize
 from tiresias.slurm_plugin.views.braille_plot import BraillePlot
 from tiresias.slurm_plugin.views.explain import fact
 from tiresias.slurm_plugin.views.loss_fit import LossFit, loss_fit
@@ -63,9 +63,15 @@ def _sizes(found: PublishedProgress) -> str:
     """Return the predicted time left with some of the sizes."""
     every = found["sizes"]
     chosen = every[:: max(1, -(-len(every) // _SIZES_SHOWN))]
-    left = ", ".join(f"{one['gpus']}: {duration(one['seconds'])}" for one in chosen)
+    left = ", ".join(f"{_size(one)}: {duration(one['seconds'])}" for one in chosen)
     doubt = "; few sizes are measured" if found["uncertain"] else ""
-    return f"time left by GPUs ({sizes(found['job']) or 'elastic'}): {left}{doubt}"
+    with_servers = " + servers" if found["job"].get("server_counts") else ""
+    return f"time left by GPUs{with_servers} ({sizes(found['job']) or 'elastic'}): {left}{doubt}"
+
+
+def _size(one: PublishedSize) -> str:
+    """Return the GPUs of a size, and its servers: 4 + 2."""
+    return f"{one['gpus']} + {one['servers']}" if one.get("servers") else str(one["gpus"])
 
 
 def _plot(found: PublishedProgress, width: int, height: int) -> list[Text]:

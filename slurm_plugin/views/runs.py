@@ -17,6 +17,7 @@ _RUNS = (
     Column("end", 13),
     Column("ran", 7, right=True),
     Column("GPUs", 4, right=True),
+    Column("servers", 7, right=True, needs=100),  # parameter servers on CPUs alone
     Column("service", 12, right=True),
     Column("step", 7, right=True, needs=126),  # its seconds, timed from progress reports
     Column("expected", 8, right=True, needs=136),  # the same as predicted before the number of GPUs changed
@@ -28,7 +29,7 @@ _RUNS = (
     Column("for job", 8, needs=110, wraps=True),  # the job for which this run was preempted
     Column("where", 10, share=1, wraps=True),
 )
-_OPTIONAL = ("step", "expected")  # shown where a run has a value
+_OPTIONAL = ("servers", "step", "expected")  # shown where a run has a value
 _INDENT = 5  # cells before the values below a run whose columns are not shown
 
 
@@ -57,6 +58,7 @@ def _cells(run: PublishedRun, now: float) -> dict[str, Cell]:
         "end": clock(end, now) if end else "still runs",
         "ran": duration(ran),
         "GPUs": str(run["gpus"]),
+        "servers": str(run.get("servers") or ""),
         "service": service(max(ran, 0.0) * run["gpus"]),
         "step": step_seconds(run.get("timed")),
         "expected": step_seconds(run.get("expected")),

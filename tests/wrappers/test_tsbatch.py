@@ -347,6 +347,27 @@ def test_a_choice_that_is_impossible_is_refused_in_one_line(
         (["--elastic=1-4"], {"SBATCH_GPUS": "4"}, "", "--elastic contradicts --gpus: state GPUs by --gpus-per-task"),
         (["--elastic=1-4", "--no-requeue"], {}, "", "--elastic contradicts --no-requeue"),
         (["--elastic=1-4"], {"TIRESIAS_CHECKPOINT": "none"}, "", "--elastic contradicts TIRESIAS_CHECKPOINT=none"),
+        (
+            ["--servers=1-4"],
+            {},
+            "",
+            "--servers is for elastic jobs: state the numbers of GPUs, too, such as --elastic=1-8",
+        ),
+        (
+            ["--elastic=1-4", "--servers=0-4"],
+            {},
+            "",
+            "--servers='0-4' is not possible; state MIN-MAX, one server or more",
+        ),
+        (["--elastic=1-4", "--servers=4-1"], {}, "", "--servers='4-1' is not possible"),
+        (["--elastic=1-4"], {"TIRESIAS_SERVER_COUNTS": "two"}, "", "--servers='two' is not possible"),
+        (["--elastic=1-4", "--servers=1-2", "-n2"], {}, "", "--servers needs the workers as numbers"),
+        (
+            ["--elastic=1-4", "--servers=1-2", "-n2", "--gpus-per-task=1"],
+            {},
+            "#SBATCH --cpus-per-gpu=2\n",
+            "--servers contradicts --cpus-per-gpu: state workers by",
+        ),
     ],
 )
 def test_sizes_that_are_impossible_are_refused_in_one_line(
@@ -368,6 +389,27 @@ def test_the_sizes_go_into_the_job_and_into_the_note_and_not_to_sbatch(folder: P
     run(folder, "-n4", "job.sh")
     [file] = (folder / ".tiresias/control" / str(os.getuid()) / "submitted").iterdir()
     assert [sizes for _, sizes in json.loads(file.read_text())["elastic"]] == ["2-8:2", "fixed"]
+
+
+@pytest.mark.parametrize("cpus", [["-c4"], ["--cpus-per-task", "4"], []])
+def test_the_request_holds_the_cpus_of_the_servers(folder: Path, cpus: list[str]) -> None:
+    """Two of eight workers have one of four servers: half of its CPUs each."""
+    asked = [*cpus, "-n2", "--gpus-per-task=1", "--elastic=1-8", "--servers=1-4"]
+    (folder / "job.sh").write_text(SCRIPT if cpus else SCRIPT.replace("-n2", "-n2 -c4"))
+    done = run(folder, *asked, "job.sh", "argument", TIRESIAS_SERVERS="7")
+    words = [*cpus, "-n2", "--gpus-per-task=1", "--cpus-per-task=6", "job.sh", "argument"]
+    assert eval(done.stdout.splitlines()[0]) == words
+    assert "export TIRESIAS_ELASTIC='1-8+1-4*4'\n" in done.stdout
+    [file] = (folder / ".tiresias/control" / str(os.getuid()) / "submitted").iterdir()
+    assert [sizes for _, sizes in json.loads(file.read_text())["elastic"]] == ["1-8+1-4*4"]
+    wrapped = run(folder, *asked, "--wrap", "true")
+    assert eval(wrapped.stdout.splitlines()[0])[-1] == f"--cpus-per-task={6 if cpus else 2}"
+
+
+def test_a_request_that_slurm_refuses_names_the_servers(folder: Path) -> None:
+    done = run(folder, "--elastic=1-8", "--servers=1-400", "-n2", "--gpus-per-task=1", "job.sh", CODE="1")
+    assert done.returncode == 1
+    assert "not submitted with --cpus-per-task=51, for each worker and its part of 100 parameter servers" in done.stderr
 
 
 def test_the_option_counts_more_than_the_variable(folder: Path) -> None:

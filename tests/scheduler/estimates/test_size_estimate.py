@@ -88,3 +88,50 @@ def test_whatever_was_measured_each_size_has_a_finite_positive_time(
         for found in (speeds.seconds, speeds.low, speeds.high):
             assert np.isfinite(found[least:]).all()
             assert (found[least:] > 0.0).all()
+
+
+SERVED = SizeSpan(1, 8, 4, ((), *((1, 2, 3, 4),) * 8))
+
+
+def served_seconds(servers: int, gpus: int) -> float:
+    """Equation 4: computation, transfer by the workers of each server, and what each worker and server adds."""
+    return 0.02 + 0.5 / gpus + 0.04 * gpus / servers + 0.001 * gpus + 0.004 * servers
+
+
+def served(servers: int, gpus: int) -> TimedRun:
+    return TimedRun(1, gpus, served_seconds(servers, gpus), math.nan, servers)
+
+
+def test_each_size_has_the_servers_with_which_it_is_fastest() -> None:
+    found = learn([served(*size) for size in ((1, 1), (1, 2), (2, 4), (4, 8), (1, 4), (2, 2), (3, 6), (2, 8))], SERVED)
+    assert found
+    assert found.servers is not None
+    assert not found.uncertain
+    estimate = found.remaining(EXACT)
+    assert estimate.servers is found.servers
+    assert estimate.seconds.shape == (1, 9)
+    for gpus in range(1, 9):
+        chosen = int(found.servers[gpus])
+        best = min(served_seconds(count, gpus) for count in range(1, 5))
+        assert served_seconds(chosen, gpus) <= 1.1 * best
+        assert found.seconds[gpus] == pytest.approx(served_seconds(chosen, gpus), rel=0.2)
+        assert found.low[gpus] <= found.seconds[gpus] <= found.high[gpus]
+    assert found.servers[8] > found.servers[1]
+
+
+def test_one_measured_number_of_servers_and_gpus_predicts_nothing() -> None:
+    assert learn([served(2, 4), served(2, 4)], SERVED) is None
+    assert learn([run(2), run(4), run(8)], SERVED) is None, "runs without servers"
+    two = learn([served(1, 4), served(2, 4)], SERVED)
+    assert two
+    assert two.uncertain
+
+
+def test_impossible_numbers_of_servers_are_not_chosen() -> None:
+    spans = SizeSpan(2, 8, 4, tuple(() if gpus % 2 else (2, 4) for gpus in range(9)))
+    found = learn([served(2, 2), served(2, 4), served(4, 8)], spans)
+    assert found
+    assert found.servers is not None
+    assert set(found.servers[[4, 6, 8]].tolist()) <= {2, 4}
+    assert not found.servers[[0, 1, 3, 5, 7]].any()
+    assert np.isnan(found.seconds[[0, 1, 3, 5, 7]]).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -119,6 +120,43 @@ def test_a_size_that_slurm_refuses_is_put_back(elastic: Centre, site_plugin: Pat
     assert elastic.explain(job)["job"]["rigid"].startswith("Slurm does not accept it with 16 GPUs: ")
     begun = [int(step) for step in re.findall(r"from step (\d+)", elastic.output(job))]
     assert begun[0] == 0 < begun[-1], "it goes on from its checkpoint"
+
+
+def numbers(centre: Centre, job: str) -> list[tuple[int, int]]:
+    """Return the workers and the servers of each run of the job, as the journal has them."""
+    query = f"select gpus, servers from run join job using (key) where id = '{job}' order by restart"
+    return [(gpus, servers) for gpus, servers in centre.query_journal(query)]
+
+
+def test_workers_and_servers_change_together(elastic: Centre) -> None:
+    """Servers hold CPUs beside those of the tasks, so that a step of each runs at the same time."""
+    loop = "echo {} $SLURM_PROCID of $TIRESIAS_SERVERS gpu=$CUDA_VISIBLE_DEVICES; while :; do sleep 1; done"
+    step = "srun --exact --cpus-per-task=2 {} sh -c 'trap : USR2; {}' &"
+    workers = step.format("", loop.format("worker"))
+    servers = step.format("--gres=none --ntasks=$TIRESIAS_SERVERS", loop.format("server"))
+    request = ("--elastic=1-8", "--servers=1-4", "--ntasks=2", "--gpus-per-task=1", "--cpus-per-task=2")
+    program = f"{workers} {servers} exec python3 {TRAIN} 300"
+    job = elastic.submit(*request, gpus=0, by="tsbatch", command=program)
+    other, expected = "", Counter[tuple[str, str, str, bool]]()
+    for gpus, count, cpus in ((8, 4, 24), (4, 2, 12), (8, 4, 24)):
+        wait_for_size(elastic, job, gpus)
+        record = elastic.show(job)
+        assert (record["NumTasks"], record["NumCPUs"]) == (str(gpus), str(cpus)), "with the CPUs of the servers"
+        expected.update(("worker", str(rank), str(count), True) for rank in range(gpus))
+        expected.update(("server", str(rank), str(count), False) for rank in range(count))
+        elastic.wait_until(lambda: started(elastic, job) == expected, "a process is missing", job)
+        elastic.wait_until_preemptable(job)
+        if other:
+            elastic.cancel(other, user="bob")
+        other = "" if other else elastic.submit(gpus=12, user="bob")
+    assert numbers(elastic, job) == [(8, 4), (4, 2), (8, 4)]
+    assert elastic.explain(job)["job"]["servers"] == 4
+
+
+def started(centre: Centre, job: str) -> Counter[tuple[str, str, str, bool]]:
+    """Return the processes of all runs: role, rank, number of servers, and whether it has a GPU."""
+    found = re.findall(r"(worker|server) (\d) of (\d) gpu=(\S*)", centre.output(job))
+    return Counter((role, rank, servers, bool(gpu)) for role, rank, servers, gpu in found)
 
 
 @pytest.fixture

@@ -106,6 +106,8 @@ class InMemoryBackend:
         """A GPU for each task, as with --gpus-per-task=1."""
         if change.tasks is not None and change.cpus is not None:
             self.change(job_id, tasks=change.tasks, cpus=change.cpus, gpus=change.tasks)
+        if change.cpus_per_task is not None and self.jobs[job_id].cpus_per_task:  # 22.05 does not show it
+            self.change(job_id, cpus_per_task=change.cpus_per_task)
 
     def _state_gpus(self, job_id: str, change: RequestChange) -> None:
         if change.gpus is not None:

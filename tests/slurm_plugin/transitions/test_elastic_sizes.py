@@ -64,6 +64,61 @@ def test_a_controller_that_ends_between_pin_and_release(job: ActorHarness, opera
     assert unpinned(job) == (4, 4, 8)
 
 
+@pytest.fixture(params=[3, 0])
+def served_job(held_job: ActorHarness, request: pytest.FixtureRequest) -> ActorHarness:
+    """Job 1 requests four workers and two servers of two CPUs each. 22.05 does not show the CPUs of a task."""
+    held_job.slurm.change(gpus=4, tasks=4, cpus=12, cpus_per_task=request.param, elastic="1-8+1-4*2")
+    held_job.slurm.starts = False
+    held_job.refresh()
+    assert own_size.servers(held_job.row, held_job.job) == 2
+    return held_job
+
+
+@pytest.mark.parametrize(
+    ("planned", "cpus"),
+    [(replace(HALF, servers=1), 6), (HALF, 6), (replace(HALF, servers=4), 12)],
+)
+def test_a_start_changes_workers_and_servers_and_takes_both_back(
+    served_job: ActorHarness, planned: Start, cpus: int
+) -> None:
+    start(served_job, planned)
+    served_job.actor.advance(1100)
+    assert size(served_job) == (2, 2, cpus)
+    assert own_size.servers(served_job.row, served_job.job) == (planned.servers or 1), (
+        "in proportion where none are planned"
+    )
+    assert unpinned(served_job) == (4, 4, 12)
+    assert own_size.servers(served_job.row, served_job.job) == 2
+
+
+def test_the_servers_alone_change(served_job: ActorHarness) -> None:
+    start(served_job, Start("1", (("gpu02", 4),), servers=4))
+    served_job.actor.advance(1100)
+    assert size(served_job) == (4, 4, 16)
+    assert served_job.row.pin == pins.SIZE
+    assert unpinned(served_job) == (4, 4, 12)
+
+
+def test_a_refused_size_puts_both_back(served_job: ActorHarness) -> None:
+    start(served_job, replace(HALF, servers=4))
+    served_job.slurm.fail("pin", JobRefused("job 1: Job violates accounting/QOS policy"), "after")
+    served_job.actor.advance(1100)
+    assert size(served_job) == (4, 4, 12)
+    assert own_size.servers(served_job.row, served_job.job) == 2
+    assert own_size.sizes(served_job.row) is None
+
+
+def test_a_restarted_controller_goes_on_with_the_planned_servers(served_job: ActorHarness) -> None:
+    start(served_job, replace(HALF, servers=4))
+    served_job.slurm.fail("lift", SlurmUnavailable("no answer"), "before")
+    with pytest.raises(SlurmUnavailable):
+        served_job.actor.advance(1100)
+    served_job.restart_controller()
+    served_job.poll(1101)
+    assert size(served_job) == (2, 2, 12)
+    assert own_size.servers(served_job.row, served_job.job) == 4
+
+
 def test_where_slurm_does_not_change_the_size_the_job_keeps_it(job: ActorHarness) -> None:
     job.slurm.changed_by["required"] = {"tasks": 3}
     start(job)

@@ -1,0 +1,54 @@
+"""The parameter servers of an elastic job by its GPUs, and the CPUs that they need on each node (protocol/server_counts.py)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tiresias.protocol.elastic_sizes import ElasticSizes
+from tiresias.protocol.server_counts import ServerCounts
+from tiresias.scheduler.estimates.size_estimate import SizeEstimate
+from tiresias.scheduler.model import Ints
+from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.state import own_size
+from tiresias.slurm_plugin.state.journal_rows import JobRow
+
+
+def by_gpus(row: JobRow, job: SlurmJob, estimate: SizeEstimate | None) -> Ints | None:
+    """Return the servers of each size that an elastic job can have, shape (most GPUs + 1,); None: it has no servers.
+
+    Where its speed is not predicted, they are in the proportion of the most servers to the most GPUs.
+    """
+    sizes = own_size.sizes(row)
+    if sizes is None or sizes.servers is None:
+        return None
+    if estimate is not None and estimate.servers is not None:
+        return estimate.servers
+    return _in_proportion(sizes, own_size.unit(job), max(row.max_gpus, job.gpus))
+
+
+@lru_cache(maxsize=1024)
+def _in_proportion(sizes: ElasticSizes, gpus_a_worker: int, most: int) -> Ints:
+    assert sizes.servers is not None
+    found = np.zeros(most + 1, np.int64)
+    for gpus in range(gpus_a_worker, most + 1, gpus_a_worker):
+        wanted = sizes.servers.in_proportion(gpus, max(sizes.most, gpus))
+        found[gpus] = sizes.servers.reached(gpus // gpus_a_worker, wanted)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def possible(counts: ServerCounts, gpus_a_worker: int, most: int) -> tuple[tuple[int, ...], ...]:
+    """Return the possible numbers of servers by GPUs, up to the most GPUs of the job; () where these are not a size."""
+    sizes = range(most + 1)
+    return tuple(counts.possible(gpus // gpus_a_worker) if gpus and not gpus % gpus_a_worker else () for gpus in sizes)
+
+
+def cpus_per_gpu(row: JobRow, job: SlurmJob, servers: Ints) -> float:
+    """Return the CPUs for each GPU on a node with which a job with servers fits there, whatever its size."""
+    counts, each = own_size.server_counts(row), own_size.unit(job)
+    assert counts is not None
+    sizes = range(max(row.min_gpus // each, 1), max(len(servers) - 1, each) // each + 1)
+    taken = [counts.cpus_per_task(one, int(servers[one * each])) for one in sizes if one * each < len(servers)]
+    return max([*taken, own_size.cpus_of_a_task(job)]) / each
