@@ -136,7 +136,7 @@ def test_workers_and_servers_change_together(elastic: Centre) -> None:
     servers = step.format("--gres=none --ntasks=$TIRESIAS_SERVERS", loop.format("server"))
     request = ("--elastic=1-8", "--servers=1-4", "--ntasks=2", "--gpus-per-task=1", "--cpus-per-task=2")
     program = f"{workers} {servers} exec python3 {TRAIN} 300"
-    job = elastic.submit(*request, gpus=0, by="tsbatch", command=program)
+    job = elastic.submit(*request, "--job-name=served", gpus=0, by="tsbatch", command=program)
     other, expected = "", Counter[tuple[str, str, str, bool]]()
     for gpus, count, cpus in ((8, 4, 24), (4, 2, 12), (8, 4, 24)):
         wait_for_size(elastic, job, gpus)
