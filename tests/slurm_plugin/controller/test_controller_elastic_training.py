@@ -1,6 +1,7 @@
 """Real training that is resized at random moments: its loss curve and its samples are those of a run of a fixed size.
 
-The cluster whose Python is this one's version runs it, with this environment's PyTorch. TIRESIAS_TEST_RESIZES=30 is the longer run: 1 -> 2 -> 4 -> 1, ten times.
+The cluster whose Python is this one's version runs it, with this environment's PyTorch. TIRESIAS_TEST_RESIZES=30
+is the longer run: 1 -> 2 -> 4 -> 1, ten times.
 """
 
 from __future__ import annotations
