@@ -1,9 +1,10 @@
-"""Look at a folder of checkpoints: list, verify, prune.
+"""Look at a folder of checkpoints: list, verify, prune; and at those of all jobs that have ended.
 
 examples:
   tiresias checkpoint ls /shared/tiresias/checkpoints/123
   tiresias checkpoint verify /shared/tiresias/checkpoints/123       every byte of every checkpoint; exit code 1 when one is damaged
   tiresias checkpoint prune --keep 3 --keep-every 10000 --dry-run /shared/tiresias/checkpoints/123
+  tiresias checkpoint gc --days 30 --quota 500 --dry-run /shared/tiresias/checkpoints
 """
 
 from __future__ import annotations
@@ -15,24 +16,29 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tiresias.checkpoint.gc import gc_command
 from tiresias.checkpoint.retention import KEEP, KeepEvery, KeepLast, RetentionPolicy
+from tiresias.checkpoint.size_text import size_text
 from tiresias.checkpoint.store import Store
 from tiresias.errors import CorruptCheckpoint, UsageError
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("action", choices=("ls", "verify", "prune"))
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a job's checkpoint folder")
+    parser.add_argument("action", choices=("ls", "verify", "prune", "gc"))
     parser.add_argument(
-        "--keep", type=int, default=KEEP, help=f"prune: how many newest ones stay, at least {KEEP} (default)"
+        "folder", type=Path, metavar="DIR", help="a job's checkpoint folder; gc: the folder of all jobs' folders"
+    )
+    parser.add_argument(
+        "--keep",
+        type=int,
+        help=f"prune: how many newest ones stay, at least {KEEP} (default); gc: how many of each job (default: all, until --days)",
     )
     parser.add_argument(
         "--keep-every", type=int, metavar="STEPS", help="prune: the first at or after each multiple stays too"
     )
-    parser.add_argument("--dry-run", action="store_true", help="prune: list what would be removed, remove nothing")
+    parser.add_argument("--dry-run", action="store_true", help="prune, gc: list what would be removed, remove nothing")
+    gc_command.configure(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -40,9 +46,12 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     if not args.folder.is_dir():
         raise UsageError(f"{args.folder}: no such folder; name the folder that holds the step-<n> folders")
-    if args.keep < KEEP or (args.keep_every is not None and args.keep_every < 1):
+    if args.action == "gc":
+        return gc_command.run(args.folder, args.days, args.keep, args.quota, args.dry_run, args.json)
+    keep = KEEP if args.keep is None else args.keep
+    if keep < KEEP or (args.keep_every is not None and args.keep_every < 1):
         raise UsageError(f"--keep is a number from {KEEP} up, --keep-every one from 1 up")
-    policies: list[RetentionPolicy] = [KeepLast(args.keep)]
+    policies: list[RetentionPolicy] = [KeepLast(keep)]
     if args.keep_every:
         policies.append(KeepEvery(args.keep_every))
     store = Store(args.folder, policies)
@@ -94,14 +103,7 @@ def _row(one: dict[str, Any]) -> tuple[str, str, str, str]:
     if one["damage"]:
         return "", "", "", ""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"]))
-    return str(one["world_size"]), _size(one["size"]), moment, _age(time.time() - one["time"])
-
-
-def _size(count: float) -> str:
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count, unit = count / 1024, unit + 1
-    return f"{count:.0f} B" if not unit else f"{count:.1f} {_UNITS[unit]}"
+    return str(one["world_size"]), size_text(one["size"]), moment, _age(time.time() - one["time"])
 
 
 def _age(seconds: float) -> str:

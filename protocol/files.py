@@ -16,8 +16,9 @@ _NOT_A_FILE = (ENOENT, ELOOP, ENXIO, ENOTDIR, EISDIR)  # damage; any other error
 
 
 @contextmanager
-def open_folder(path: Path | str, parent: int | None = None) -> Iterator[int]:
-    """A descriptor of the folder itself; `path` is below the open folder `parent` where that is given, and of the same owner.
+def open_folder(path: Path | str, parent: int | None = None, of_anyone: bool = False) -> Iterator[int]:
+    """A descriptor of the folder itself; `path` is below the open folder `parent` where that is given, and, unless it may be
+    `of_anyone`, of the same owner.
 
     Raises CorruptCheckpoint where there is none, else OSError.
     """
@@ -28,7 +29,7 @@ def open_folder(path: Path | str, parent: int | None = None) -> Iterator[int]:
             raise CorruptCheckpoint("not a folder") from None
         raise
     try:
-        if parent is not None:
+        if parent is not None and not of_anyone:
             _refuse_foreign("it", parent, os.fstat(folder))
         yield folder
     finally:

@@ -9,6 +9,7 @@ import pytest
 
 from tiresias.__main__ import main
 from tiresias.checkpoint import KeepLast, Store, command
+from tiresias.checkpoint.size_text import size_text
 
 
 @pytest.fixture
@@ -88,4 +89,4 @@ def test_ages(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 40, "5.0 TiB")])
 def test_sizes(count: int, text: str) -> None:
-    assert command._size(count) == text
+    assert size_text(count) == text

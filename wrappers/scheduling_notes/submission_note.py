@@ -39,15 +39,15 @@ def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str],
     """
     kind, root = script_hash(script), Path(settings.of_job(os.environ)[environment.CONTROL_ROOT])
     seen_in, before = save_detection.seen_in(name, script, arguments), previous_job.of_script(root, kind)
+    if "test-only" not in asked:  # first: the controller needs it, and folders that hang end this process
+        saves = wording.saves(seen_in, before) or bool(os.environ.get(environment.CHECKPOINT))
+        choice, sizes = opportunistic.noted(os.environ, saves), os.environ.get(environment.ELASTIC, "")
+        note(root, key(path, asked.get("job-name") or name), kind, choice, sizes)
     try:
         if not silent:
             log_line(scheduling_note(name, asked, kind, seen_in, before))
     except OSError as error:
         log_line(f"the scheduling note for this job could not be written: {one_line(error)}")
-    if "test-only" not in asked:
-        saves = wording.saves(seen_in, before) or bool(os.environ.get(environment.CHECKPOINT))
-        choice, sizes = opportunistic.noted(os.environ, saves), os.environ.get(environment.ELASTIC, "")
-        note(root, key(path, asked.get("job-name") or name), kind, choice, sizes)
 
 
 def scheduling_note(name: str, asked: SubmitOptions, kind: str, seen_in: str, before: PreviousJob | None) -> str:

@@ -1,0 +1,1 @@
+"""Garbage collection: the checkpoints of ended jobs, in roots that the jobs of all users share."""
