@@ -27,10 +27,16 @@ class PlacementRequests:
         packed = (style == Style.CONSOLIDATE) & (snapshot.time < self._until)
         self._style: list[int] = style.tolist()  # Python's numbers: they are read one by one
         self._packed: list[bool] = packed.tolist()
+        # by identity, which is faster than by value: the snapshot keeps its requests, and equal ones are mostly one object
+        self._kinds: dict[tuple[int, int, bool], PlacementRequest] = {}
 
     def of(self, row: int) -> PlacementRequest:
         """Return the request of a job as it holds now."""
-        return self._placer.kind(self._jobs.request[row], self._style[row], self._packed[row])
+        request, style, packed = self._jobs.request[row], self._style[row], self._packed[row]
+        kind = self._kinds.get((id(request), style, packed))
+        if kind is None:
+            kind = self._kinds[id(request), style, packed] = self._placer.kind(request, style, packed)
+        return kind
 
     def on_any_nodes(self, row: int) -> PlacementRequest:
         """Return the request of a job without the wait for the fewest nodes."""

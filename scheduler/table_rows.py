@@ -20,13 +20,6 @@ def rows_of(table: T, rows: Ints) -> T:
     return type(table)(*[_taken(getattr(table, name), rows, pick) for name in table.__dataclass_fields__])
 
 
-def range_of(jobs: Jobs, rows: slice) -> Jobs:
-    """Return a range of the rows of each column, without a copy of the arrays."""
-    columns = [getattr(jobs, name) for name in jobs.__dataclass_fields__]
-    found: list[Any] = [None if column is None else column[rows] for column in columns]
-    return Jobs(*found)
-
-
 def _picker(rows: list[int]) -> Callable[[Any], Any]:
     """Return what takes these rows of a tuple. `itemgetter` returns a tuple for two rows or more."""
     return itemgetter(*rows) if len(rows) > 1 else lambda column: tuple([column[row] for row in rows])

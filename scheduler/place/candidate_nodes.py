@@ -122,6 +122,8 @@ class CandidateNodes:
     def tightest(self, gpus: int) -> int | None:
         """Return the node with the fewest free GPUs that suffice, on as few islands as possible, ties by row; None: no node has
         enough. O(log nodes)."""
+        if gpus > self._most:
+            return None
         for shape, shelf in self._in_order(gpus):
             while shelf and self._shape(shelf[0]) != shape:
                 heapq.heappop(shelf)

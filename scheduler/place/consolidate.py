@@ -26,6 +26,8 @@ def equal(request: Request, count: int, candidates: CandidateNodes) -> Ints:
 
 def uneven(request: Request, gpus: int, candidates: CandidateNodes) -> Placement | None:
     """Return a placement with any number of GPUs on each node; None: the job does not fit."""
+    if gpus > candidates.fit.sum():
+        return None
     leaves = next(candidates.levels())
     count = max(_fewest(leaves.in_all, gpus), request.min_nodes)
     if count > min(leaves.in_all[0], gpus, request.max_nodes or gpus):

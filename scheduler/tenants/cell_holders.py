@@ -10,7 +10,8 @@ import numpy as np
 from tiresias.scheduler.idle_pools import PooledGpus
 from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
-from tiresias.scheduler.tenants.virtual_nodes import HeldNodes, VirtualNodes
+from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes
+from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
 class CellHolders:
@@ -18,7 +19,8 @@ class CellHolders:
 
     Attributes:
         row_of: The row of each job.
-        rows: The rows of the guaranteed jobs of each VC, in the order of `HeldNodes.names`.
+        bindings: The virtual nodes of each VC as the cells are now, in the order of the tenants.
+        rows: The rows of the guaranteed jobs, VC by VC, in the order of `HeldNodes.names`.
         owns: Those that hold cells of their VC, shape (jobs,).
         without_cells: Those with GPUs and no cells of their VC, shape (jobs,).
     """
@@ -28,32 +30,29 @@ class CellHolders:
     ) -> None:
         """`ids`: of all jobs. `owners`: the VCs in the order of the tenants."""
         self.row_of = dict(zip(ids, range(len(ids)), strict=True))
-        self._nodes = [nodes[name] for name in owners]
-        self._held: list[HeldNodes] = [each.gpus_held() for each in self._nodes]
-        self.rows = {name: self._rows_of(held) for name, held in zip(owners, self._held, strict=True)}
+        self.bindings = {name: nodes[name].bindings for name in owners}
+        self._total = [nodes[name].total for name in owners]
+        held = [each.held for each in self.bindings.values()]
+        self.rows = self._rows_of(held)
+        self.count: Ints = np.concatenate([each.count for each in held])
         self.owns: Bools = np.zeros(len(ids), np.bool_)
-        self.owns[self._rows] = True
+        self.owns[self.rows] = True
         self.without_cells: Bools = np.zeros(len(ids), np.bool_)
         self.without_cells[occupancy.rows_with_gpus] = True
-        self.without_cells[self._rows[self._count > 0]] = False
+        self.without_cells[self.rows[self.count > 0]] = False
+
+    def _rows_of(self, held: Sequence[HeldNodes]) -> Ints:
+        return np.array([self.row_of[name] for each in held for name in each.names], np.int64)
 
     @cached_property
-    def _rows(self) -> Ints:
-        return np.concatenate(list(self.rows.values()))
-
-    def _rows_of(self, held: HeldNodes) -> Ints:
-        return np.array(list(map(self.row_of.__getitem__, held.names)), np.int64)
-
-    @cached_property
-    def _count(self) -> Ints:
-        return np.concatenate([held.count for held in self._held])
+    def job(self) -> Ints:
+        """The row of the job of each virtual node on which a job holds GPUs, VC by VC."""
+        return np.repeat(self.rows, self.count)
 
     def gpus(self) -> PooledGpus:
-        """Return what the VCs own, and what the jobs hold of it. O(virtual nodes) where hardware is bad."""
-        total = np.array([int(each.gpus.sum()) for each in self._nodes], np.int64)
-        usable = [each.usable() for each in self._nodes]
-        here = np.concatenate([mask[held.at] for mask, held in zip(usable, self._held, strict=True)])
-        used = np.array([held.gpus[mask[held.at]].sum() for mask, held in zip(usable, self._held, strict=True)])
-        healthy = np.array([each.gpus[mask].sum() for mask, each in zip(usable, self._nodes, strict=True)])
-        job, gpus = np.repeat(self._rows, self._count), np.concatenate([held.gpus for held in self._held])
-        return PooledGpus(total, healthy.astype(np.float64) - used, job[here], gpus[here].astype(np.float64))
+        """Return what the VCs own, and what the jobs hold of it."""
+        each = list(self.bindings.values())
+        free = np.array([one.free for one in each], np.float64)
+        here = np.concatenate([one.on_usable for one in each])
+        held = np.concatenate([one.held.gpus for one in each])[here].astype(np.float64)
+        return PooledGpus(np.array(self._total, np.int64), free, self.job[here], held)

@@ -44,11 +44,6 @@ class HardwareRows:
         return found
 
     @cached_property
-    def row(self) -> dict[str, int]:
-        """The row of each node by name."""
-        return {name: at for at, name in enumerate(self.nodes.name)}
-
-    @cached_property
     def all_features(self) -> frozenset[str]:
         """The features of all nodes together."""
         return frozenset[str]().union(*set(self.nodes.features))

@@ -1,4 +1,8 @@
-"""The snapshots on which virtual clusters (VCs) decide: their jobs, on their virtual nodes. What they share is computed once."""
+"""The snapshots on which virtual clusters (VCs) decide: their jobs, on their virtual nodes.
+
+The columns of all VCs are computed at once, when the first one is read: a call of numpy costs about as much for one VC as for a
+hundred. The snapshot of a VC has ranges of them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.model import Ints, Jobs, Quota, Snapshot
+from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, Nodes, Quota, Request, Snapshot
+from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.pools import quota_of_rows
-from tiresias.scheduler.table_rows import range_of, rows_of
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.table_rows import rows_of
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.hardware_demand import may_be_removed
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
@@ -20,7 +26,7 @@ from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
 class OwnSnapshots:
-    """The snapshots of the VCs in one decision.
+    """The snapshots of the VCs in one decision. They depend on what is given here alone, not on later changes of the cells.
 
     Args:
         snapshot: All jobs and nodes.
@@ -41,12 +47,8 @@ class OwnSnapshots:
         pinned: Set[str],
     ) -> None:
         self._time, self._seen, self._nodes, self._of_jobs, self._holders = snapshot.time, seen, nodes, of_jobs, holders
+        self._bindings = list(holders.bindings.values())
         self._hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
-
-    @cached_property
-    def _jobs(self) -> Jobs:
-        """The jobs tenant by tenant: those of one VC are a range of each column, which need not be copied."""
-        return rows_of(self._seen, self._of_jobs.order)
 
     @cached_property
     def _position(self) -> Ints:
@@ -56,20 +58,89 @@ class OwnSnapshots:
             found[rows] = np.arange(len(rows))
         return found
 
+    @cached_property
+    def _names_hardware(self) -> bool:
+        """Whether the request of a job may be another one for virtual nodes."""
+        return any(map(_names_hardware, {id(each): each for each in self._seen.request}.values()))
+
+    @cached_property
+    def _usable(self) -> Bools:
+        """Whether the hardware of each virtual node is healthy, VC by VC, in their order."""
+        return np.concatenate([each.usable[each.ordered.order] for each in self._bindings])
+
+    @cached_property
+    def _free(self) -> Floats:
+        """GPUs, CPUs and MiB of each virtual node that the guaranteed gangs do not hold, VC by VC, in their order.
+
+        A node that is bound has the CPUs and memory of its hardware, and no GPUs of unmanaged jobs. Any other one has no limits.
+        """
+        row = np.concatenate([each.row[each.ordered.order] for each in self._bindings])
+        gpus = np.concatenate([each.ordered.gpus for each in self._bindings])
+        used = np.concatenate([each.used[each.ordered.order] for each in self._bindings])
+        found = np.where(row[:, None] >= 0, self._hardware.available[row], np.inf)
+        managed = np.where(row >= 0, self._hardware.managed_gpus[row], np.inf)
+        found[:, GPUS] = np.minimum(gpus, managed) - used
+        return found
+
+    @cached_property
+    def _held(self) -> Floats:
+        """GPUs, CPUs and MiB that guaranteed gangs hold of each of their virtual nodes, VC by VC, shape (nodes of the gangs, 3)."""
+        gpus = np.concatenate([each.held.gpus for each in self._bindings])
+        row = np.concatenate([each.row[each.held.at] for each in self._bindings])
+        found = np.empty((len(gpus), COUNTED))
+        found[:, GPUS] = gpus
+        found[:, GPUS + 1 :] = self._hardware.held(self._holders.job, row, gpus)
+        return found
+
+    @cached_property
+    def _ranges(self) -> dict[str, tuple[slice, slice]]:
+        """Where the virtual nodes of each VC are in these columns, and what gangs hold of them."""
+        nodes = np.cumsum([0, *(len(each.row) for each in self._bindings)]).tolist()
+        held = np.cumsum([0, *(len(each.held.at) for each in self._bindings)]).tolist()
+        parts = zip(nodes, nodes[1:], held, held[1:], strict=False)
+        return {
+            name: (slice(first, end), slice(held_first, held_end))
+            for name, (first, end, held_first, held_end) in zip(self._holders.bindings, parts, strict=True)
+        }
+
     def of(self, name: str, quotas: tuple[Quota, ...]) -> Snapshot:
         """Return the snapshot of a VC. `quotas`: what the VCs before it leave of Slurm's limits."""
-        nodes, hardware = self._nodes[name], self._hardware
-        nodes.sort(hardware)
-        jobs = range_of(self._jobs, self._of_jobs.ranges[name])
-        requests = nodes.requests(jobs.request)
+        jobs = rows_of(self._seen, self._of_jobs.rows[name])
+        requests = self._requests(name, jobs.request)
         return Snapshot(
             self._time,
             jobs if requests is jobs.request else replace(jobs, request=requests),
-            nodes.nodes(hardware),
-            nodes.allocations(self._holders.rows[name], self._position, hardware),
+            self._nodes_of(name),
+            self._allocations(name),
             self._quotas(name, quotas) if quotas else (),
         )
+
+    def _requests(self, name: str, requests: tuple[Request, ...]) -> tuple[Request, ...]:
+        if not self._names_hardware:
+            return requests
+        return self._nodes[name].requests(requests, self._holders.bindings[name], self._hardware)
+
+    def _nodes_of(self, name: str) -> Nodes:
+        """Return the virtual nodes of a VC in their order, without what the guaranteed gangs hold."""
+        nodes, bindings, own = self._nodes[name], self._holders.bindings[name], self._ranges[name][0]
+        now = bindings.ordered
+        return Nodes(
+            now.names, now.gpus, Resources(self._free[own]), self._usable[own], now.topology, now.types,
+            nodes.features(bindings, self._hardware),
+        )  # fmt: skip
+
+    def _allocations(self, name: str) -> Allocations:
+        """Return what the guaranteed gangs of a VC hold."""
+        bindings, own = self._holders.bindings[name], self._ranges[name][1]
+        node = bindings.ordered.place[bindings.held.at]
+        return Allocations(self._position[self._holders.job[own]], node, Resources(self._held[own]))
 
     def _quotas(self, name: str, quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
         position = positions(len(self._seen), self._of_jobs.rows[name])
         return tuple(quota_of_rows(quota, position) for quota in quotas)
+
+
+def _names_hardware(request: Request) -> bool:
+    """Return whether a request concerns nodes, their number or their GPU type, which may be another one for virtual nodes."""
+    named = request.nodes or request.excluded or request.closed
+    return bool(named or request.min_nodes > 1 or request.gpu_type)

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -64,7 +63,6 @@ class VirtualClusterRule:
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
         self.cells_built = 0
-        self._idle: list[weakref.ref[IdlePool]] = []
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Return the plan of all jobs, and the decisions of which it consists: of each VC, then of the opportunistic jobs.
@@ -72,7 +70,6 @@ class VirtualClusterRule:
         Raises:
             UsageError: The cells of the VCs do not fit the nodes.
         """
-        self._read_idle_parts()
         cells, of_jobs = self._cells_of(snapshot), tenants_of(snapshot.jobs, tenants)
         cells.occupancy.follow(snapshot, of_jobs)
         holders = CellHolders(snapshot.jobs.id, cells.occupancy, cells.nodes, of_jobs.owners)
@@ -105,17 +102,7 @@ class VirtualClusterRule:
         seen = seen_by_owners(snapshot.jobs, holders.owns)
         pinned = cells.occupancy.clusters.cells.pinned_nodes
         own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned)
-        found = decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of)
-        self._idle = [weakref.ref(part) for part in found.pools.parts if isinstance(part, IdlePool)]
-        return found
-
-    def _read_idle_parts(self) -> None:
-        """Make the snapshots of idle VCs of the last decision that are still in use: they depend on the cells as these are now."""
-        for each in self._idle:
-            part = each()
-            if part is not None:
-                _ = part.snapshot
-        self._idle = []
+        return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of)
 
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return the cells as the newest snapshot shows them; None before the first decision."""
@@ -127,9 +114,9 @@ class VirtualClusterRule:
         if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
             self.cells_built += 1
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
-            self._cells = _Cells(
-                key, occupancy, {name: VirtualNodes(occupancy, name, nodes) for name in self._declared}
-            )
+            row = {name: at for at, name in enumerate(nodes.name)}
+            own = {name: VirtualNodes(occupancy, name, nodes, row) for name in self._declared}
+            self._cells = _Cells(key, occupancy, own)
         return self._cells
 
 

@@ -1,4 +1,4 @@
-"""The snapshot of one virtual cluster (VC): its jobs on its virtual nodes, as if it were a cluster of its own.
+"""The virtual nodes of one virtual cluster (VC), on which it decides as if they were a cluster of its own.
 
 A virtual node that is not bound to hardware is free. The virtual nodes of one cell of the VC are close to each other; those of
 different cells are far apart, wherever they are bound. Nodes that are bound come first, in the order of the hardware, so that the
@@ -11,56 +11,21 @@ that a request of two nodes or more uses whole nodes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
-from tiresias.scheduler.model import Allocations, Bools, Ints, Nodes, Request
-from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.model import Bools, Ints, Nodes, Request
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
+from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, OrderedNodes, VirtualNodeBindings
 from tiresias.scheduler.topology_tree import Topology
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 
 _UNBOUND = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldNodes:
-    """What guaranteed gangs hold of the virtual nodes of their VC.
-
-    Attributes:
-        names: The gangs.
-        count: On how many virtual nodes each of them has GPUs.
-        at: These nodes, gang by gang: positions in `VirtualNodes.cells`.
-        gpus: The GPUs there.
-    """
-
-    names: tuple[str, ...]
-    count: Ints
-    at: Ints
-    gpus: Ints
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _OrderedNodes:
-    """The columns of the virtual nodes that depend on their order alone.
-
-    Attributes:
-        order: The canonical order: positions in `VirtualNodes.cells`.
-        place: The place of each of these positions there.
-        gpus, names, types, topology: As of `Nodes`.
-    """
-
-    order: Ints
-    place: Ints
-    gpus: Ints
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    topology: Topology
 
 
 class VirtualNodes:
@@ -71,9 +36,9 @@ class VirtualNodes:
         names: Their addresses.
     """
 
-    def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes) -> None:
-        """`hardware`: the nodes of which the cells consist."""
-        self._occupancy = occupancy
+    def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes, row: Mapping[str, int]) -> None:
+        """`hardware`: the nodes of which the cells consist. `row`: the row of each of them by name."""
+        self._occupancy, self._row = occupancy, row
         self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
         views = [view.cells for view in (*tree.views.values(), *tree.pinned_views.values())]
@@ -81,15 +46,18 @@ class VirtualNodes:
         self.names = tuple(cell.address for cell in self.cells)
         self._at = {cell: at for at, cell in enumerate(self.cells)}
         self._levels, self._cluster = len(hardware.topology.groups), cluster
-        self._held: tuple[int, HeldNodes] | None = None
-        self._ordered: _OrderedNodes | None = None
-        self._sorted = -1  # the changes of the VC at the last call of `sort`
-        self._bound = np.full(len(self.cells), -1, np.int64)
+        self._changes = -1  # of the VC when it was last read
+        self._bindings: VirtualNodeBindings | None = None
 
     @cached_property
     def gpus(self) -> Ints:
         """GPUs of each virtual node."""
         return np.array([cell.chain.at(cell.level).leaves for cell in self.cells], np.int64)
+
+    @cached_property
+    def total(self) -> int:
+        """GPUs of all virtual nodes."""
+        return int(self.gpus.sum())
 
     @cached_property
     def _types(self) -> tuple[str, ...]:
@@ -108,37 +76,10 @@ class VirtualNodes:
     def _groups(self) -> list[Ints]:
         return [_numbered(level) for level in self._above]
 
-    def sort(self, hardware: HardwareRows) -> None:
-        """Order the nodes by the hardware to which they and the cells above them are bound.
-
-        O(nodes x levels), or O(1) if no gang of the VC has changed its cells since the last call and no hardware is bad.
-        """
-        changes = self._occupancy.changes[self._cluster]
-        if changes == self._sorted:
-            return
-        self._sorted, row = changes, hardware.row
-        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
-        self._bound = np.array(places, np.int64)  # the row of the hardware of each node; -1: it is not bound
-        keys = [_bound(level)[group] for level, group in zip(self._distinct, self._groups_from_node, strict=True)]
-        order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._is_pinned, self._chains))
-        if self._ordered is None or not np.array_equal(order, self._ordered.order):
-            self._ordered = self._in_this_order(order)
-
     @cached_property
     def _is_pinned(self) -> Bools:
         hardware = [cell.preassigned.physical for cell in self.cells]
         return np.array([each is not None and bool(each.pinned) for each in hardware], np.bool_)
-
-    def _in_this_order(self, order: Ints) -> _OrderedNodes:
-        gpus, rows = self.gpus[order], order.tolist()
-        names, types = (tuple([column[row] for row in rows]) for column in (self.names, self._types))
-        topology = Topology.of_groups(gpus, [_in_order(level[order]) for level in self._groups])
-        return _OrderedNodes(order, np.argsort(order), gpus, names, types, topology)
-
-    @property
-    def _now(self) -> _OrderedNodes:
-        assert self._ordered is not None, "`sort` has been called"
-        return self._ordered
 
     @cached_property
     def _size(self) -> Ints:
@@ -150,92 +91,106 @@ class VirtualNodes:
 
     @cached_property
     def _distinct(self) -> list[list[VirtualCell]]:
-        """The nodes, then the different cells of each level above them, in the order of `_groups`."""
-        return [self.cells, *(list(dict.fromkeys(level)) for level in self._above)]
+        """The different cells of each level above the nodes, in the order of `_groups`."""
+        return [list(dict.fromkeys(level)) for level in self._above]
 
-    @cached_property
-    def _groups_from_node(self) -> list[Ints]:
-        return [np.arange(len(self.cells)), *self._groups]
+    @property
+    def bindings(self) -> VirtualNodeBindings:
+        """The nodes as the cells are now.
 
-    def gpus_held(self) -> HeldNodes:
-        """Return what the guaranteed gangs of the VC hold. O(1), unless one of them has changed."""
+        O(nodes x levels), or O(1) if no gang of the VC has changed its cells since the last call and no hardware is bad.
+        """
         changes = self._occupancy.changes[self._cluster]
-        if self._held is None or self._held[0] != changes:
-            self._held = changes, self._read_held()
-        return self._held[1]
+        if self._bindings is None or changes != self._changes:
+            self._changes, self._bindings = changes, self._read()
+        return self._bindings
 
-    def _read_held(self) -> HeldNodes:
+    def _read(self) -> VirtualNodeBindings:
+        row, held, usable = self._rows_now(), self._held_now(), self._usable_now()
+        used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
+        free = int((self.gpus - used)[usable].sum())
+        possible = self._possible_now(np.flatnonzero(row < 0).tolist())
+        return VirtualNodeBindings(self._ordered_now(row), row, usable, possible, held, used, usable[held.at], free)
+
+    def _rows_now(self) -> Ints:
+        row = self._row
+        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
+        return np.array(places, np.int64)
+
+    def _ordered_now(self, row: Ints) -> OrderedNodes:
+        """Order the nodes by the hardware to which they and the cells above them are bound."""
+        above = [_bound(level)[group] for level, group in zip(self._distinct, self._groups, strict=True)]
+        order = np.lexsort((np.arange(len(row)), self._size, _bound(self.cells), *above, self._is_pinned, self._chains))
+        before = self._bindings.ordered if self._bindings is not None else None
+        return before if before is not None and np.array_equal(order, before.order) else self._in_this_order(order)
+
+    def _in_this_order(self, order: Ints) -> OrderedNodes:
+        gpus, rows = self.gpus[order], order.tolist()
+        names, types = (tuple([column[row] for row in rows]) for column in (self.names, self._types))
+        topology = Topology.of_groups(gpus, [_in_order(level[order]) for level in self._groups])
+        return OrderedNodes(order, np.argsort(order), gpus, names, types, topology)
+
+    def _held_now(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
         cells, gpus = zip(*chain.from_iterable(held.values()), strict=True) if held else ((), ())
         at = np.array(list(map(self._at.__getitem__, cells)), np.int64)
         count = np.array(list(map(len, held.values())), np.int64)
         return HeldNodes(tuple(held), count, at, np.array(gpus, np.int64))
 
-    def nodes(self, hardware: HardwareRows) -> Nodes:
-        """Return the nodes in their order, without what the guaranteed gangs hold.
+    def _usable_now(self) -> Bools:
+        """Return whether the hardware of each node is healthy."""
+        usable = np.ones(len(self.cells), np.bool_)
+        cells = self._occupancy.clusters.cells
+        for node in cells.bad.nodes:
+            for leaf in cells.physical.leaves[node]:
+                bound = (cell.virtual for cell in _up_to_node(leaf) if cell.virtual is not None)
+                usable[[self._at[cell] for cell in bound if cell in self._at]] = False
+        return usable
 
-        A node that is bound has the features, CPUs and memory of its hardware, without the GPUs of unmanaged jobs. Any other one
-        has no limits, and all features of the nodes to which it can be bound: those below the cell above it that is bound, else
-        those outside of pinned cells.
-        """
-        held = self.gpus_held()
-        used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
-        now, bound = self._now, self._bound
-        cpus, memory = np.where(bound[:, None] >= 0, hardware.available[bound, 1:], np.inf)[now.order].T
-        managed = np.where(bound >= 0, hardware.managed_gpus[bound], np.inf)
-        free = (np.minimum(self.gpus, managed) - used)[now.order]
-        return Nodes(
-            now.names, now.gpus, Resources.of(free, cpus, memory), self.usable()[now.order], now.topology, now.types,
-            self._features(hardware),
-        )  # fmt: skip
+    def _possible_now(self, unbound: Sequence[int]) -> dict[int, frozenset[str]]:
+        """Return the hardware to which nodes can be bound that are below a bound cell."""
+        found, known = dict[int, frozenset[str]](), dict[PhysicalCell, frozenset[str]]()
+        for at in unbound:
+            above = _bound_above(self.cells[at])
+            if above is not None:
+                if above not in known:
+                    known[above] = self._unbound_nodes(above)
+                found[at] = known[above]
+        return found
 
-    def _features(self, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
-        """Return the features of each node in their order."""
-        row, features = hardware.row, hardware.nodes.features
-        if len(hardware.all_features) == 0:
-            return (frozenset(),) * len(self.cells)
-        below: dict[object, frozenset[str]] = {None: hardware.unpinned_features}
-        found = []
-        order = self._now.order
-        for at, place in zip(order.tolist(), self._bound[order].tolist(), strict=True):
-            above = None if place >= 0 else self._bound_above(self.cells[at])
-            if above not in below:
-                below[above] = frozenset[str]().union(*(features[row[name]] for name in self._unbound_nodes(above)))
-            found.append(features[place] if place >= 0 else below[above])
-        return tuple(found)
-
-    def _bound_above(self, cell: VirtualCell) -> PhysicalCell | None:
-        """Return the hardware of the nearest cell above that is bound."""
-        above = cell.parent
-        while above is not None and above.physical is None:
-            above = above.parent
-        return None if above is None else above.physical
-
-    def _unbound_nodes(self, cell: PhysicalCell | None) -> list[str]:
+    def _unbound_nodes(self, cell: PhysicalCell) -> frozenset[str]:
         """Return the names of the nodes in a physical cell that are not bound to a virtual one."""
         leaves = self._occupancy.clusters.cells.physical.leaves
-        return [name for name in (cell.nodes if cell else ()) if leaves[name][0].host.virtual is None]
+        return frozenset([name for name in cell.nodes if leaves[name][0].host.virtual is None])
 
-    def allocations(self, rows: Ints, position: Ints, hardware: HardwareRows) -> Allocations:
-        """Return what the guaranteed gangs of the VC hold.
+    def features(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
+        """Return the features of each node, in their order: of its hardware, else of all to which it can be bound.
 
-        Args:
-            rows: The row of the job of each of them.
-            position: The row of each job among those of the VC.
-            hardware: The CPUs and the memory that they hold.
+        These are the nodes below the cell above it that is bound, else those outside of pinned cells.
         """
-        held = self.gpus_held()
-        job = np.repeat(rows, held.count)
-        cpus, memory = hardware.held(job, self._bound[held.at], held.gpus).T
-        return Allocations(position[job], self._now.place[held.at], Resources.of(held.gpus, cpus, memory))
+        features = hardware.nodes.features
+        if len(hardware.all_features) == 0:
+            return (frozenset(),) * len(self.cells)
+        below: dict[frozenset[str] | None, frozenset[str]] = {None: hardware.unpinned_features}
+        found, order = [], bindings.ordered.order
+        for at, row in zip(order.tolist(), bindings.row[order].tolist(), strict=True):
+            possible = None if row >= 0 else bindings.possible.get(at)
+            if possible not in below:
+                below[possible] = frozenset[str]().union(*(features[self._row[name]] for name in possible or ()))
+            found.append(features[row] if row >= 0 else below[possible])
+        return tuple(found)
 
-    def requests(self, requests: tuple[Request, ...]) -> tuple[Request, ...]:
+    def requests(
+        self, requests: tuple[Request, ...], bindings: VirtualNodeBindings, hardware: HardwareRows
+    ) -> tuple[Request, ...]:
         """Return what requests demand of the virtual nodes. Few of them name nodes, and equal ones are mostly one object."""
         seen = dict(zip(map(id, requests), requests, strict=True))
-        changed = {at: found for at, each in seen.items() if (found := self.request(each)) is not each}
+        changed = {
+            at: found for at, each in seen.items() if (found := self._request(each, bindings, hardware)) is not each
+        }
         return tuple([changed.get(id(each), each) for each in requests]) if changed else requests
 
-    def request(self, request: Request) -> Request:
+    def _request(self, request: Request, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Request:
         """Return what a request demands of the virtual nodes.
 
         Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded,
@@ -246,19 +201,23 @@ class VirtualNodes:
         kind = "" if request.gpu_type in self._part_types else request.gpu_type
         if not (request.nodes or request.excluded or request.closed or parts) and kind == request.gpu_type:
             return request
-        names = request.excluded | request.closed
-        refused = (cell.address for cell in self.cells if self._is_refused(cell, request.nodes, names))
+        names, refused = request.excluded | request.closed, list[str]()
+        for at, (name, row) in enumerate(zip(self.names, bindings.row.tolist(), strict=True)):
+            possible = {hardware.nodes.name[row]} if row >= 0 else bindings.possible.get(at)
+            if self._is_refused(possible, request.nodes, names):
+                refused.append(name)
         excluded = parts.union(refused)
         return replace(request, nodes=frozenset(), excluded=excluded, closed=frozenset(), gpu_type=kind)
 
-    def _is_refused(self, cell: VirtualCell, named: Set[str], excluded: Set[str]) -> bool:
-        """Return whether the hardware of a virtual node cannot be a node that a job can use. `named`: empty: any."""
-        above = self._bound_above(cell)
-        if cell.physical is not None:
-            possible: Set[str] = {_node_of(cell)}
-        elif above is not None:
-            possible = set(self._unbound_nodes(above))
-        else:
+    def _is_refused(self, possible: Set[str] | None, named: Set[str], excluded: Set[str]) -> bool:
+        """Return whether the hardware of a virtual node cannot be a node that a job can use.
+
+        Args:
+            possible: To what it is bound or can be bound; None: to any node outside of pinned cells.
+            named: The nodes that the job names; empty: any.
+            excluded: Those that it excludes.
+        """
+        if possible is None:
             return bool(named) and named <= self._occupancy.clusters.cells.pinned_nodes
         return possible <= excluded or (bool(named) and not possible & named)
 
@@ -275,16 +234,6 @@ class VirtualNodes:
     def _by_name(self) -> dict[str, VirtualCell]:
         return dict(zip(self.names, self.cells, strict=True))
 
-    def usable(self) -> Bools:
-        """Return whether the hardware of each node is healthy, in the order of `cells`."""
-        usable = np.ones(len(self.cells), np.bool_)
-        cells = self._occupancy.clusters.cells
-        for node in cells.bad.nodes:
-            for leaf in cells.physical.leaves[node]:
-                bound = (cell.virtual for cell in _up_to_node(leaf) if cell.virtual is not None)
-                usable[[self._at[cell] for cell in bound if cell in self._at]] = False
-        return usable
-
 
 def part_types(nodes: Nodes) -> frozenset[str]:
     """Return the GPU types that only name the parts of nodes, where a start selects them."""
@@ -300,8 +249,12 @@ def _up_to_node(leaf: PhysicalCell) -> Iterator[PhysicalCell]:
         cell = cell.parent
 
 
-def _node_of(cell: VirtualCell) -> str:
-    return "" if cell.physical is None else cell.physical.nodes[0]
+def _bound_above(cell: VirtualCell) -> PhysicalCell | None:
+    """Return the hardware of the nearest cell above that is bound."""
+    above = cell.parent
+    while above is not None and above.physical is None:
+        above = above.parent
+    return None if above is None else above.physical
 
 
 def _bound(cells: Sequence[VirtualCell]) -> Ints:
@@ -316,5 +269,4 @@ def _numbered(values: Sequence[object]) -> Ints:
 def _in_order(groups: Ints) -> Ints:
     """Return the groups numbered as they first occur: the choice between equal ones depends on the order of the nodes alone."""
     _, first, group = np.unique(groups, return_index=True, return_inverse=True)
-    found: Ints = np.argsort(np.argsort(first))[group]
-    return found
+    return np.asarray(np.argsort(np.argsort(first))[group], np.int64)
