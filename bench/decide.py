@@ -158,11 +158,14 @@ def ended(state: Snapshot, rows: list[int], becomes: JobState) -> Snapshot:
     )
 
 
-def churned(state: Snapshot, seed: int) -> Snapshot:
-    """Half a minute later: some jobs have ended (their rows become new arrivals), some have sunk a queue."""
+def churned(state: Snapshot, seed: int, count: int = 0) -> Snapshot:
+    """Half a minute later: some jobs have ended (their rows become new arrivals), and as many have sunk a queue.
+
+    `count`: how many; 0: 1% of the running jobs.
+    """
     rng = np.random.default_rng(seed)
     running = np.flatnonzero(state.jobs.state == JobState.RUNNING)
-    over, sank = np.split(rng.choice(running, len(running) // 100 * 2, replace=False), 2)
+    over, sank = np.split(rng.choice(running, (count or len(running) // 100) * 2, replace=False), 2)
     state = ended(state, over.tolist(), JobState.WAITING)
     jobs = state.jobs
     columns = {

@@ -1,16 +1,20 @@
 """How much longer a decision takes where virtual clusters share the cluster. One core; prints JSON.
 
-    python bench/decide_tenants.py [--nodes 1024] [--jobs 5000] [--clusters 16] [--repeat 20]
+    python bench/decide_tenants.py [--nodes 1024] [--jobs 5000] [--clusters 16] [--repeat 20] [--ends 0]
 
 Both decide on the same jobs: `shared` by one order for all, `virtual_clusters` by the rule. Each virtual cluster owns the same
 number of leaf switches, of 32 nodes each. The decisions are those of ordinary cycles (`steady` of decide.py), one after the other
-and in turns: each one is carried out, 1% of the running jobs end, as many arrive, and 1% sink a queue. `ratio` is that of the
-medians. `unchanged` is a further decision on the same state, as where nothing happened. Milliseconds of processor time.
+and in turns: each one is carried out, 1% of the running jobs end, as many arrive, and 1% sink a queue; with `--ends` so many jobs
+instead, such as one, as where each event is decided on at once. `ratio` is that of the medians. `unchanged` is a further decision
+on the same state, as where nothing happened; `on_same` is one without virtual clusters on the snapshots of `virtual_clusters`,
+whose jobs run elsewhere than those of `shared`, and `ratio_on_same` compares with it. Milliseconds of processor time. As in the
+controller, garbage collections leave out the cells.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -88,14 +92,14 @@ def _started(state: Snapshot, plan: Plan, row_of: dict[str, int]) -> Snapshot:
     return replace(state, jobs=replace(jobs, state=status), nodes=nodes, allocations=allocations)
 
 
-def steady(state: Snapshot, decision: Decision, seed: int) -> Snapshot:
-    """Return an ordinary cycle: the state after the decisions on an idle cluster, half a minute later."""
+def steady(state: Snapshot, decision: Decision, seed: int, ends: int) -> Snapshot:
+    """Return an ordinary cycle: the state after the decisions on an idle cluster, half a minute later. `ends`: as of `churned`."""
     for _ in range(CYCLES):
         plan = decision(state)
         if not (plan.starts or plan.preemptions):
             break
         state = after(state, plan)
-    return churned(state, seed)
+    return churned(state, seed, ends)
 
 
 def timed(decision: Decision, state: Snapshot) -> tuple[Plan, float]:
@@ -105,33 +109,39 @@ def timed(decision: Decision, state: Snapshot) -> tuple[Plan, float]:
     return plan, (time.process_time() - began) * 1e3
 
 
-def measured(decisions: dict[str, Decision], states: dict[str, Snapshot], repeat: int) -> dict[str, object]:
+def measured(decisions: dict[str, Decision], states: dict[str, Snapshot], repeat: int, ends: int) -> dict[str, object]:
     """Return the figures of so many cycles."""
     spent, same = ({name: list[float]() for name in decisions} for _ in range(2))
+    on_same = list[float]()
     for cycle in range(repeat):
+        on_same.append(timed(decisions["shared"], states["virtual_clusters"])[1])
         for name, decision in decisions.items():
             plan, milliseconds = timed(decision, states[name])
             spent[name].append(milliseconds)
             same[name].append(timed(decision, states[name])[1])
-            states[name] = churned(after(states[name], plan), cycle)
+            states[name] = churned(after(states[name], plan), cycle, ends)
     result: dict[str, object] = {}
     for name in decisions:
         result[f"{name}_p50_ms"], result[f"{name}_p99_ms"] = np.percentile(spent[name], (50, 99)).round(2).tolist()
         result[f"{name}_unchanged_p50_ms"] = round(float(np.median(same[name])), 2)
         result[f"{name}_running"] = int((states[name].jobs.state == JobState.RUNNING).sum())
-    result["ratio"] = round(float(np.median(spent["virtual_clusters"]) / np.median(spent["shared"])), 2)
+    result["on_same_p50_ms"] = round(float(np.median(on_same)), 2)
+    for name, other in (("ratio", spent["shared"]), ("ratio_on_same", on_same)):
+        result[name] = round(float(np.median(spent["virtual_clusters"]) / np.median(other)), 2)
     return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("nodes", 1024), ("jobs", 5000), ("clusters", 16), ("repeat", 20)):
+    for name, default in (("nodes", 1024), ("jobs", 5000), ("clusters", 16), ("repeat", 20), ("ends", 0)):
         parser.add_argument(f"--{name}", type=int, default=default, help="(default: %(default)s)")
     args = parser.parse_args()
     decisions = {"shared": lambda state: decide(state, CONFIG), "virtual_clusters": rule(args.nodes, args.clusters)}
     idle = shared(args.jobs, args.nodes, args.clusters, 1)
-    states = {name: steady(idle, decision, 1) for name, decision in decisions.items()}
-    result = {**vars(args), **measured(decisions, states, args.repeat)}
+    states = {name: steady(idle, decision, 1, args.ends) for name, decision in decisions.items()}
+    gc.collect()
+    gc.freeze()
+    result = {**vars(args), **measured(decisions, states, args.repeat, args.ends)}
     print(json.dumps(result, indent=1))
 
 
