@@ -125,7 +125,7 @@ class CandidateNodes:
         enough. O(log nodes); among few nodes without islands O(nodes) in numpy, which is faster than their shelves."""
         if gpus > self._most:
             return None
-        if len(self.fit) <= SMALL and not self._islands:
+        if 0 < len(self.fit) <= SMALL and not self._islands:
             node = int(np.where(self.fit >= gpus, self.fit, self._most + 1).argmin())
             return node if self._free[node] >= gpus else None
         for shape, shelf in self._in_order(gpus):
