@@ -87,7 +87,7 @@ def _number(asked: Mapping[str, str], *names: str, default: str = "") -> int:
 
 
 def run_environment(env: Mapping[str, str], workers: int) -> dict[str, str]:
-    """Return variables of the user's script: the number of servers of the run, and the CPUs of a task without theirs.
+    """Return variables of the user's script: the number of servers of the run, and the CPUs of a task without those of servers.
 
     Args:
         env: The environment of the batch script.

@@ -54,8 +54,8 @@ def active_jobs() -> set[str]:
         raise Unavailable(f"squeue: {error}; nothing is removed without the list of active jobs") from None
     jobs = done.stdout.split()
     if done.returncode or done.stderr or not all(_JOB.fullmatch(job) for job in jobs):
-        said = next(iter(done.stderr.splitlines()), "its output is not understood")
-        raise Unavailable(f"squeue: {said}; nothing is removed without the list of active jobs")
+        words = next(iter(done.stderr.splitlines()), "its output is no list of jobs")
+        raise Unavailable(f"squeue: {words}; nothing is removed without the list of active jobs")
     return set(jobs)
 
 

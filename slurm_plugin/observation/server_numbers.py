@@ -33,8 +33,8 @@ def _in_proportion(sizes: ElasticSizes, gpus_a_worker: int, most: int) -> Ints:
     assert sizes.servers is not None
     found = np.zeros(most + 1, np.int64)
     for gpus in range(gpus_a_worker, most + 1, gpus_a_worker):
-        wanted = sizes.servers.in_proportion(gpus, max(sizes.most, gpus))
-        found[gpus] = sizes.servers.reached(gpus // gpus_a_worker, wanted)
+        proportional = sizes.servers.in_proportion(gpus, max(sizes.most, gpus))
+        found[gpus] = sizes.servers.reached(gpus // gpus_a_worker, proportional)
     return found
 
 

@@ -61,8 +61,8 @@ def servers_in_proportion(sizes: ElasticSizes, job: SlurmJob, gpus: int) -> int:
     """
     if sizes.servers is None:
         return 0
-    wanted = sizes.servers.in_proportion(gpus, max(sizes.most, gpus))
-    return sizes.servers.reached(workers(job, gpus), wanted)
+    proportional = sizes.servers.in_proportion(gpus, max(sizes.most, gpus))
+    return sizes.servers.reached(workers(job, gpus), proportional)
 
 
 def workers(job: SlurmJob, gpus: int) -> int:

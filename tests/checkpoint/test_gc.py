@@ -88,7 +88,7 @@ def test_the_newest_stay_within_the_days(root: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("squeue")
 @pytest.mark.parametrize("strange", ["weights.pt", "step-10/notes.txt", "checkpoint-500", ".step-x"])
-def test_what_is_no_checkpoint_stays_with_all_beside_it(
+def test_what_is_no_checkpoint_stays_and_its_folder_with_it(
     root: Path, capsys: pytest.CaptureFixture[str], strange: str
 ) -> None:
     folder = saved(root, "6")
@@ -185,7 +185,7 @@ def shared(root: Path) -> Iterator[Path]:
 def test_root_works_with_the_rights_of_each_owner(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     as_user(ALICE, lambda: saved(shared, "6") and None)
     as_user(MALLORY, lambda: saved(shared, "8") and None)
-    hers = saved(shared, "9")  # root's own file in a folder that looks like his
+    hers = saved(shared, "9")  # files of root in a folder of another user
     os.chown(hers, MALLORY, MALLORY)
     found = collected(shared, capsys, code=1)
     assert {name.partition("/")[0] for name in found["removed"]} == {"6", "8"}

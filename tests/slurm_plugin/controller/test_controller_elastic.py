@@ -129,7 +129,7 @@ def numbers(centre: Centre, job: str) -> list[tuple[int, int]]:
 
 
 def test_workers_and_servers_change_together(elastic: Centre) -> None:
-    """Servers hold CPUs beside those of the tasks, so that a step of each runs at the same time."""
+    """Servers hold CPUs besides those of the tasks, so that a step of each runs at the same time."""
     loop = "echo {} $SLURM_PROCID of $TIRESIAS_SERVERS gpu=$CUDA_VISIBLE_DEVICES; while :; do sleep 1; done"
     step = "srun --exact --cpus-per-task=2 {} sh -c 'trap : USR2; {}' &"
     workers = step.format("", loop.format("worker"))
