@@ -242,7 +242,8 @@ class Checkpointer:
         """Mark the part of a step in which this rank exchanges gradients with the others and waits for them.
 
         With synchronous training the steps of all ranks take equally long. So the ranks report how long a step takes without this
-        part, and the controller finds those that all others wait for (`tiresias explain`). Use it in each step of each rank::
+        part, and the controller finds those that all others wait for (`tiresias explain`). The adapters measure it by themselves; a
+        loop of one's own uses it in each step of each rank::
 
             with checkpointer.exchange():
                 torch.distributed.all_reduce(gradients)
@@ -251,7 +252,15 @@ class Checkpointer:
         try:
             yield
         finally:
-            self._program.waited += time.monotonic() - began
+            self.waited(time.monotonic() - began)
+
+    def waited(self, seconds: float) -> None:
+        """Count a time for which this rank has waited for the others, where `exchange` cannot enclose it.
+
+        Args:
+            seconds: The time, seconds.
+        """
+        self._program.waited += seconds
 
     def report_every(self, seconds: float) -> None:
         """Set the time between two reports that are written, at least; 1 s without it.

@@ -25,6 +25,7 @@ from torch.distributed.tensor import DTensor
 
 from tiresias.checkpoint import Checkpoint, Checkpointer, CorruptCheckpoint
 from tiresias.checkpoint.adapters import encoding
+from tiresias.checkpoint.adapters.rank_waits import measure_waits
 from tiresias.checkpoint.adapters.torch import HasState, TrainingState
 from tiresias.checkpoint.world import World
 
@@ -81,6 +82,7 @@ class ShardedState:
         found = checkpointer.restore(reshard=True)
         if found:
             self.load(found, checkpointer.world)
+        measure_waits(checkpointer, [self._model])
         return found.step if found else 0
 
     def to_checkpoint(self, rank: int) -> dict[str, Any]:

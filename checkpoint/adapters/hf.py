@@ -23,6 +23,7 @@ from transformers import TrainerCallback
 
 from tiresias.checkpoint import Checkpointer
 from tiresias.checkpoint.adapters import packed_files
+from tiresias.checkpoint.adapters.rank_waits import measure_waits
 
 
 class TrainerCheckpoint(TrainerCallback):
@@ -57,6 +58,10 @@ class TrainerCheckpoint(TrainerCallback):
             packed_files.replace_folder(found.state, folder)
         _together()
         return str(folder)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
+        """Measure what this rank waits for the others."""
+        measure_waits(self._checkpointer, [model])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
         """Report the progress, and have the Trainer save after a step at which the ranks are to stop."""

@@ -27,6 +27,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from tiresias.checkpoint import Checkpoint, Checkpointer
 from tiresias.checkpoint.adapters import encoding
+from tiresias.checkpoint.adapters.rank_waits import measure_waits
 from tiresias.checkpoint.adapters.torch import ResumableSampler, TrainingState
 from tiresias.errors import TiresiasError
 
@@ -69,6 +70,7 @@ class LightningCheckpoint(Callback):
             )
         batches = trainer.estimated_stepping_batches  # inf: it trains until it is stopped
         self._total_steps = int(batches) if math.isfinite(batches) else None
+        measure_waits(self._checkpointer, [pl_module])
         self._dump(trainer)  # what cannot be saved is reported now, not at a preemption
         if self._found:
             self._state.load(self._found, self._checkpointer.world)

@@ -25,6 +25,7 @@ import torch
 
 from tiresias.checkpoint import Checkpoint, Checkpointer
 from tiresias.checkpoint.adapters import encoding
+from tiresias.checkpoint.adapters.rank_waits import measure_waits
 from tiresias.checkpoint.world import World
 from tiresias.errors import UsageError
 from tiresias.protocol.job_log import log_line
@@ -66,6 +67,7 @@ class TrainingState:
         found = checkpointer.restore(reshard=True)
         if found:
             self.load(found, checkpointer.world)
+        measure_waits(checkpointer, self._parts.values())
         return found.step if found else 0
 
     def to_checkpoint(self, rank: int = 0) -> dict[str, Any]:

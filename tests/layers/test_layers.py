@@ -81,6 +81,7 @@ FRAMEWORKS = {  # each adapter is imported by programs that use its framework, a
     "checkpoint/adapters/encoding.py": {"numpy", "torch"},
     "checkpoint/adapters/torch.py": {"numpy", "torch"},
     "checkpoint/adapters/ddp.py": {"torch"},
+    "checkpoint/adapters/rank_waits.py": {"torch"},
     "checkpoint/adapters/fsdp.py": {"torch"},
     "checkpoint/adapters/lightning.py": {"lightning"},
     "checkpoint/adapters/hf.py": {"torch", "transformers"},

@@ -1,0 +1,131 @@
+"""How long a rank waits for the other ranks in each step, measured within PyTorch: a training loop needs no `exchange`.
+
+DistributedDataParallel waits for its all-reduce in a callback at the end of the backward pass. One callback that is queued before
+it and one behind it enclose this wait, whatever communication hook is registered. FSDP2 (fully_shard) waits for parameters and
+gradients in methods of its parameter groups. They are timed, as are the collective operations that the program calls.
+
+On a GPU the time is that of the stream that computes, between two events, which are read when they have passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from tiresias.checkpoint import Checkpointer
+
+FSDP_WAITS = ("unshard", "wait_for_unshard", "post_backward", "finalize_backward")
+COLLECTIVES = (
+    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "barrier",
+    "broadcast", "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter", "_broadcast_coalesced",
+)  # fmt: skip
+MOST_HOOKED = 64  # parameters of which one must be in each backward pass
+MOST_EVENTS = 1024  # pairs that have not passed: the device is far behind
+
+_measured: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
+
+
+def measure_waits(checkpointer: Checkpointer, models: Iterable[Any]) -> None:
+    """Count what this rank waits for the others while it trains these models; do nothing with one rank, or when called again.
+
+    Args:
+        checkpointer: Reports the own work of the rank.
+        models: Modules that are trained together, FSDP modules or those that DistributedDataParallel wraps; others are ignored.
+    """
+    modules = [model for model in models if isinstance(model, torch.nn.Module)]
+    parameters = [each for model in modules for each in model.parameters() if each.requires_grad]
+    if checkpointer.world.size == 1 or not parameters or checkpointer in _measured:
+        return
+    _measured.add(checkpointer)
+    waits = Waits(checkpointer, parameters[0].device)
+    waits.time_methods(torch.distributed, COLLECTIVES)
+    groups = [group for model in modules for group in _fsdp_groups(model)]
+    for group in groups:
+        waits.time_methods(group, FSDP_WAITS)
+    if not groups:
+        every = -(-len(parameters) // MOST_HOOKED)
+        torch.autograd.graph.register_multi_grad_hook(parameters[::every], waits.backward, mode="any")
+
+
+def _fsdp_groups(model: torch.nn.Module) -> Iterator[Any]:
+    """The parameter groups of FSDP2; their place differs between releases of PyTorch."""
+    for module in model.modules():
+        find = getattr(module, "_get_fsdp_state", None)
+        state = find() if find else None
+        found = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+        yield from (group for group in found if group is not None)
+
+
+class Waits:
+    """Measures the waits of one rank.
+
+    Args:
+        checkpointer: Where they are counted.
+        device: The device that computes.
+    """
+
+    def __init__(self, checkpointer: Checkpointer, device: torch.device) -> None:
+        self._checkpointer, self._device = checkpointer, device
+        self._passing: deque[tuple[Any, Any]] = deque(maxlen=MOST_EVENTS)
+        self._within = threading.local()  # a timed method: what it calls is not counted once more
+
+    def backward(self, gradient: torch.Tensor) -> None:
+        """A backward pass has begun: a callback that is queued now runs before that of DistributedDataParallel."""
+        torch.autograd.Variable._execution_engine.queue_callback(self._arrived)
+
+    def _arrived(self) -> None:
+        began = self._now()
+        queue = torch.autograd.Variable._execution_engine.queue_callback  # behind all that the pass has queued
+        queue(lambda: self._count(began, self._now()))
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time within as waited."""
+        if getattr(self._within, "timed", False):
+            yield
+            return
+        self._within.timed, began = True, self._now()
+        try:
+            yield
+        finally:
+            self._within.timed = False
+            self._count(began, self._now())
+
+    def time_methods(self, owner: Any, names: Iterable[str]) -> None:
+        """Count the time within these methods of an object, of those that it has."""
+        for name in names:
+            if method := getattr(owner, name, None):
+                setattr(owner, name, self._timed_method(method))
+
+    def _timed_method(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(*arguments: Any, **options: Any) -> Any:
+            with contextlib.nullcontext() if torch.compiler.is_compiling() else self.timed():
+                return method(*arguments, **options)
+
+        return call
+
+    def _now(self) -> Any:
+        if self._device.type != "cuda":
+            return time.monotonic()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def _count(self, began: Any, ended: Any) -> None:
+        if self._device.type != "cuda":
+            self._checkpointer.waited(ended - began)
+            return
+        self._passing.append((began, ended))
+        while self._passing and self._passing[0][1].query():
+            first, last = self._passing.popleft()
+            self._checkpointer.waited(first.elapsed_time(last) / 1000.0)
