@@ -1,7 +1,7 @@
 """How long a rank waits for the other ranks in each step, measured within PyTorch: a training loop needs no `exchange`.
 
 DistributedDataParallel waits for its all-reduce in a callback at the end of the backward pass. One callback that is queued before
-it and one behind it enclose this wait, whatever communication hook is registered. FSDP2 (fully_shard) waits for parameters and
+it and one after it enclose this wait, whatever communication hook is registered. FSDP2 (fully_shard) waits for parameters and
 gradients in methods of its parameter groups. They are timed, as are the collective operations that the program calls.
 
 On a GPU the time is that of the stream that computes, between two events, which are read when they have passed.
@@ -29,7 +29,7 @@ COLLECTIVES = (
     "reduce_scatter_tensor", "scatter", "_broadcast_coalesced",
 )  # fmt: skip
 MOST_HOOKED = 64  # parameters of which one must be in each backward pass
-MOST_EVENTS = 1024  # pairs that have not passed: the device is far behind
+MOST_EVENTS = 1024  # pairs that have not passed: the device is that late
 
 _measured: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
 
@@ -84,7 +84,7 @@ class Waits:
 
     def _arrived(self) -> None:
         began = self._now()
-        queue = torch.autograd.Variable._execution_engine.queue_callback  # behind all that the pass has queued
+        queue = torch.autograd.Variable._execution_engine.queue_callback  # after all that the pass has queued
         queue(lambda: self._count(began, self._now()))
 
     @contextlib.contextmanager
