@@ -51,9 +51,14 @@ def measure_waits(checkpointer: Checkpointer, models: Iterable[Any]) -> None:
     groups = [group for model in modules for group in _fsdp_groups(model)]
     for group in groups:
         waits.time_methods(group, FSDP_WAITS)
-    if not groups:
+    if not groups and _queue_of_callbacks():
         every = -(-len(parameters) // MOST_HOOKED)
         torch.autograd.graph.register_multi_grad_hook(parameters[::every], waits.backward, mode="any")
+
+
+def _queue_of_callbacks() -> Any:
+    """Return the function that queues a callback for the end of a backward pass; None where PyTorch has none."""
+    return getattr(getattr(torch.autograd.Variable, "_execution_engine", None), "queue_callback", None)
 
 
 def _fsdp_groups(model: torch.nn.Module) -> Iterator[Any]:
@@ -80,12 +85,11 @@ class Waits:
 
     def backward(self, gradient: torch.Tensor) -> None:
         """A backward pass has begun: a callback that is queued now runs before that of DistributedDataParallel."""
-        torch.autograd.Variable._execution_engine.queue_callback(self._arrived)
+        _queue_of_callbacks()(self._arrived)
 
     def _arrived(self) -> None:
         began = self._now()
-        queue = torch.autograd.Variable._execution_engine.queue_callback  # after all that the pass has queued
-        queue(lambda: self._count(began, self._now()))
+        _queue_of_callbacks()(lambda: self._count(began, self._now()))  # after all that the pass has queued
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
