@@ -4,7 +4,7 @@ DistributedDataParallel waits for its all-reduce in a callback at the end of the
 it and one after it enclose this wait, whatever communication hook is registered. FSDP2 (fully_shard) waits for parameters and
 gradients in methods of its parameter groups. They are timed, as are the collective operations that the program calls.
 
-On a GPU the time is that of the stream that computes, between two events, which are read when they have passed.
+Models on GPUs are not measured: their waits are not the host's, and events of CUDA were never tried here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import functools
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -29,7 +28,6 @@ COLLECTIVES = (
     "reduce_scatter_tensor", "scatter", "_broadcast_coalesced",
 )  # fmt: skip
 MOST_HOOKED = 64  # parameters of which one must be in each backward pass
-MOST_EVENTS = 1024  # pairs that have not passed: the device is that late
 
 _measured: weakref.WeakSet[Checkpointer] = weakref.WeakSet()
 
@@ -43,10 +41,15 @@ def measure_waits(checkpointer: Checkpointer, models: Iterable[Any]) -> None:
     """
     modules = [model for model in models if isinstance(model, torch.nn.Module)]
     parameters = [each for model in modules for each in model.parameters() if each.requires_grad]
-    if checkpointer.world.size == 1 or not parameters or checkpointer in _measured:
+    if (
+        checkpointer.world.size == 1
+        or checkpointer in _measured
+        or not parameters
+        or parameters[0].device.type != "cpu"
+    ):
         return
     _measured.add(checkpointer)
-    waits = Waits(checkpointer, parameters[0].device)
+    waits = Waits(checkpointer)
     waits.time_methods(torch.distributed, COLLECTIVES)
     groups = [group for model in modules for group in _fsdp_groups(model)]
     for group in groups:
@@ -75,12 +78,10 @@ class Waits:
 
     Args:
         checkpointer: Where they are counted.
-        device: The device that computes.
     """
 
-    def __init__(self, checkpointer: Checkpointer, device: torch.device) -> None:
-        self._checkpointer, self._device = checkpointer, device
-        self._passing: deque[tuple[Any, Any]] = deque(maxlen=MOST_EVENTS)
+    def __init__(self, checkpointer: Checkpointer) -> None:
+        self._checkpointer = checkpointer
         self._within = threading.local()  # a timed method: what it calls is not counted once more
 
     def backward(self, gradient: torch.Tensor) -> None:
@@ -88,8 +89,8 @@ class Waits:
         _queue_of_callbacks()(self._arrived)
 
     def _arrived(self) -> None:
-        began = self._now()
-        _queue_of_callbacks()(lambda: self._count(began, self._now()))  # after all that the pass has queued
+        began = time.monotonic()
+        _queue_of_callbacks()(lambda: self._count(began))  # after all that the pass has queued
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
@@ -97,12 +98,12 @@ class Waits:
         if getattr(self._within, "timed", False):
             yield
             return
-        self._within.timed, began = True, self._now()
+        self._within.timed, began = True, time.monotonic()
         try:
             yield
         finally:
             self._within.timed = False
-            self._count(began, self._now())
+            self._count(began)
 
     def time_methods(self, owner: Any, names: Iterable[str]) -> None:
         """Count the time within these methods of an object, of those that it has."""
@@ -118,18 +119,5 @@ class Waits:
 
         return call
 
-    def _now(self) -> Any:
-        if self._device.type != "cuda":
-            return time.monotonic()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
-        return event
-
-    def _count(self, began: Any, ended: Any) -> None:
-        if self._device.type != "cuda":
-            self._checkpointer.waited(ended - began)
-            return
-        self._passing.append((began, ended))
-        while self._passing and self._passing[0][1].query():
-            first, last = self._passing.popleft()
-            self._checkpointer.waited(first.elapsed_time(last) / 1000.0)
+    def _count(self, began: float) -> None:
+        self._checkpointer.waited(time.monotonic() - began)
