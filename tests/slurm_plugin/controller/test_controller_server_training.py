@@ -25,7 +25,7 @@ from tests.slurm_plugin.controller.test_controller_elastic_training import (
 from tests.slurm_plugin.controller.test_controller_training import ENV, PACED, START_S
 
 torch = imported("torch")
-pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 STEPS = 1500
 SIZES = ((4, 2), (2, 1), (4, 2), (2, 1))  # workers and servers of each run
