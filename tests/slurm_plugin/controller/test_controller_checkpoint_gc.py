@@ -17,7 +17,6 @@ GC = ["tiresias", "checkpoint", "gc", "--json", ROOT]
 def removed(centre: Centre) -> set[str]:
     """Return the folders of which gc removed something."""
     found: dict[str, Any] = json.loads(centre.cluster.run(GC, user="root").stdout)
-    assert found["left"] == {}
     return {name.partition("/")[0] for name in found["removed"]}
 
 
@@ -29,7 +28,9 @@ def test_checkpoints_of_ended_jobs_are_removed(centre: Centre) -> None:
     for job, folder in folders.items():
         centre.wait_until(lambda folder=folder: any(folder.glob("step-*")), "it has not saved", job)
     centre.cluster.run(["find", ROOT, "-mindepth", "1", "-exec", "touch", "-d", "@0", "{}", "+"], user="root")
-    assert removed(centre) == {ended}
+    gone = removed(centre)  # with those of other tests' jobs, which have ended
+    assert ended in gone
+    assert running not in gone
     assert not folders[ended].exists()
     assert any(folders[running].glob("step-*"))
     assert removed(centre) == set()
