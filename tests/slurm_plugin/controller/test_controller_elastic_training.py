@@ -57,6 +57,7 @@ def submit(centre: Centre, name: str, program: str, command: str, *options: str)
         *options,
         "--ntasks=2",
         "--gpus-per-task=1",
+        f"--job-name={name}",  # of its own: under one name, a job whose sizes differ from the job before starts as requested
         f"--chdir=/shared/out/{name}",
         gpus=0,
         by="tsbatch",
