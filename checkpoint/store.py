@@ -35,7 +35,7 @@ from tiresias.protocol.job_log import log_line
 
 MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
 RANK_TIMEOUT_S = 1800.0  # that one rank waits for another's part
-_STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
+STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
 _HIDDEN = (".step-", ".agreement-", ".damaged-", ".failed-")  # of older launches, failed saves and removals cut short
 
 
@@ -76,9 +76,7 @@ class Store:
 
     def steps(self) -> list[int]:
         """Committed steps, newest first. Raises Unavailable where the folder cannot be listed."""
-        return sorted(
-            (int(found[1]) for name in self._folder.names() if (found := _STEP.fullmatch(name))), reverse=True
-        )
+        return sorted((int(found[1]) for name in self._folder.names() if (found := STEP.fullmatch(name))), reverse=True)
 
     def set_aside(self) -> list[str]:
         """Return the names of what restores have set aside, oldest step first. Raises Unavailable."""

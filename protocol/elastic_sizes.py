@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tiresias.protocol import server_counts
 from tiresias.protocol.server_counts import ServerCounts
 
 FIXED = "fixed"  # of a note: a later submission of the same script, without the option
@@ -42,7 +43,8 @@ def read(text: object) -> ElasticSizes | None:
         return None
     servers = ServerCounts(int(found[4]), int(found[5]), int(found[6])) if found[4] else None
     sizes = ElasticSizes(int(found[1]), int(found[2]), int(found[3] or 1), servers)
-    return None if sizes.least > sizes.most or (servers and servers.least > servers.most) else sizes
+    is_possible = sizes.least <= sizes.most and (servers is None or servers.least <= servers.most <= server_counts.MOST)
+    return sizes if is_possible else None
 
 
 def without_servers(text: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+MOST = 256  # servers of a job: the controller compares all numbers up to the most, for each number of GPUs
+
 
 class ServerCounts(NamedTuple):
     """The numbers of servers of an elastic job.
@@ -33,8 +35,12 @@ class ServerCounts(NamedTuple):
         return self.cpus + -(-servers * self.cpus // max(workers, 1))
 
     def possible(self, workers: int) -> tuple[int, ...]:
-        """Return the numbers of servers that a run with so many workers can have, in ascending order."""
-        return tuple(sorted({self.reached(workers, count) for count in range(self.least, self.most + 1)}))
+        """Return the numbers of servers that a run with so many workers can have, in ascending order: all of them, unless there are
+        more workers than a worker has CPUs. O(numbers)."""
+        if workers <= self.cpus:
+            return tuple(range(self.least, self.most + 1))
+        fewest, most = (self.cpus_per_task(workers, count) for count in (self.least, self.most))
+        return tuple(sorted({self.of_run(workers, cpus) for cpus in range(fewest, most + 1)}))
 
     def in_proportion(self, workers: int, most_workers: int) -> int:
         """Return the servers of a run in the proportion of the most servers to the most workers, rounded up."""

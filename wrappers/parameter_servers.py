@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.protocol import elastic_sizes, environment
+from tiresias.protocol.server_counts import MOST
 
 OPTION = "--servers"
 _COUNTS = re.compile(r"([1-9]\d{0,5})-([1-9]\d{0,5})", re.ASCII)
@@ -40,8 +41,8 @@ def check(env: Mapping[str, str]) -> None:
     if not text:
         return
     found = _COUNTS.fullmatch(text)
-    if found is None or int(found[1]) > int(found[2]):
-        raise UsageError(f"{OPTION}={text!r:.40} is not possible; state MIN-MAX, one server or more, such as 1-4")
+    if found is None or not int(found[1]) <= int(found[2]) <= MOST:
+        raise UsageError(f"{OPTION}={text!r:.40} is not possible; state MIN-MAX, from 1 to {MOST} servers, such as 1-4")
     if not env.get(environment.ELASTIC):
         raise UsageError(f"{OPTION} is for elastic jobs: state the numbers of GPUs, too, such as --elastic=1-8")
 

@@ -10,13 +10,13 @@ import re
 import stat
 from typing import NamedTuple
 
+from tiresias.checkpoint.store import STEP
 from tiresias.protocol.files import open_folder
 
 NAME = re.compile(
     r"(?P<job>[1-9][0-9]{0,9}(?:_[0-9]{1,10}|\+[0-9]{1,4})?)(?:-(?P<user>[0-9]{1,10}))?(?P<aside>\.[0-9]{1,6})?",
     re.ASCII,
 )
-STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
 _FOLDER = re.compile(
     r"\.?(?:damaged-|failed-)?step-[0-9]{1,18}(?:\.[\w.-]{1,200})?|\.agreement-[\w.-]{1,200}", re.ASCII
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import NamedTuple
 
-from tiresias.checkpoint.gc.job_folder import NAME, STEP, JobFolder
+from tiresias.checkpoint.gc.job_folder import NAME, JobFolder
+from tiresias.checkpoint.store import STEP
 
 DAY_S = 86400.0
 

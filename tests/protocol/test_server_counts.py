@@ -34,7 +34,7 @@ def test_each_possible_number_is_reached_exactly(counts: ServerCounts, workers: 
     possible = counts.possible(workers)
     assert possible == tuple(sorted(set(possible)))
     assert possible[-1] == counts.most
-    assert all(counts.reached(workers, count) == count for count in possible)
+    assert possible == tuple(sorted({counts.reached(workers, count) for count in range(counts.least, counts.most + 1)}))
 
 
 def test_a_run_without_further_cpus_has_the_fewest_servers() -> None:
@@ -55,6 +55,8 @@ def test_the_proportion_is_that_of_the_most_servers_to_the_most_workers() -> Non
         ("1-8+4-1*2", None),
         ("1-8+0-4*2", None),
         ("1-8+1-4*0", None),
+        ("1-8+1-256*1", ElasticSizes(1, 8, 1, ServerCounts(1, 256, 1))),
+        ("1-8+1-257*1", None),
         ("1-8+1-4", None),
         ("1-8+1-4*2\n", None),
     ],

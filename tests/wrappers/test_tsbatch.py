@@ -357,9 +357,10 @@ def test_a_choice_that_is_impossible_is_refused_in_one_line(
             ["--elastic=1-4", "--servers=0-4"],
             {},
             "",
-            "--servers='0-4' is not possible; state MIN-MAX, one server or more",
+            "--servers='0-4' is not possible; state MIN-MAX, from 1 to 256 servers",
         ),
         (["--elastic=1-4", "--servers=4-1"], {}, "", "--servers='4-1' is not possible"),
+        (["--elastic=1-4", "--servers=1-257"], {}, "", "--servers='1-257' is not possible"),
         (["--elastic=1-4"], {"TIRESIAS_SERVER_COUNTS": "two"}, "", "--servers='two' is not possible"),
         (["--elastic=1-4", "--servers=1-2", "-n2"], {}, "", "--servers needs the workers as numbers"),
         (
@@ -407,9 +408,9 @@ def test_the_request_holds_the_cpus_of_the_servers(folder: Path, cpus: list[str]
 
 
 def test_a_request_that_slurm_refuses_names_the_servers(folder: Path) -> None:
-    done = run(folder, "--elastic=1-8", "--servers=1-400", "-n2", "--gpus-per-task=1", "job.sh", CODE="1")
+    done = run(folder, "--elastic=1-8", "--servers=1-200", "-n2", "--gpus-per-task=1", "job.sh", CODE="1")
     assert done.returncode == 1
-    assert "not submitted with --cpus-per-task=51, for each worker and its part of 100 parameter servers" in done.stderr
+    assert "not submitted with --cpus-per-task=26, for each worker and its part of 50 parameter servers" in done.stderr
 
 
 def test_the_option_counts_more_than_the_variable(folder: Path) -> None:
