@@ -8,6 +8,7 @@ import stat
 import subprocess
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,9 +81,10 @@ def collect(root: Path, active: Collection[str], rule: Retained, now: float, dry
 def _folders(root: int) -> Iterator[tuple[str, int]]:
     """Names and owners of the folders of jobs, the caller's own or, for root, of all users."""
     for name in sorted(os.listdir(root)):
-        found = os.lstat(name, dir_fd=root)
-        if is_of_an_ended_job(name, ()) and stat.S_ISDIR(found.st_mode) and os.geteuid() in (0, found.st_uid):
-            yield name, found.st_uid
+        with suppress(FileNotFoundError):  # its owner has removed it
+            found = os.lstat(name, dir_fd=root)
+            if is_of_an_ended_job(name, ()) and stat.S_ISDIR(found.st_mode) and os.geteuid() in (0, found.st_uid):
+                yield name, found.st_uid
 
 
 def _collected(
@@ -100,7 +102,8 @@ def _collected(
     try:
         size, entries, removed_size, why = as_owner(owner, work)
     except TiresiasError as error:
-        return Collected(name, user, ended, why=_words(error), failed=True)
+        # what a running job changes meanwhile is no failure; its size is then not counted
+        return Collected(name, user, ended, why=_words(error) if ended else "", failed=ended)
     return Collected(name, user, ended, size, tuple(entries), removed_size, why)
 
 

@@ -150,6 +150,16 @@ def test_options_without_a_meaning(root: Path, capsys: pytest.CaptureFixture[str
     assert "--days and --keep are numbers from 1 up, --quota one from 0 up" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+@pytest.mark.usefixtures("squeue")
+def test_a_folder_that_cannot_be_read_counts_for_an_ended_job(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A running job changes its folder at any time: the owner of an entry differs here in its place."""
+    for job in ("6", "7"):
+        os.chown(saved(root, job) / "step-10", MALLORY, MALLORY)
+    found = collected(root, capsys, code=1)
+    assert (found["removed"], list(found["left"])) == ([], ["6"])
+
+
 @pytest.mark.usefixtures("squeue")
 def test_a_root_that_is_not_there(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["checkpoint", "gc", str(root / "none")]) == 2
