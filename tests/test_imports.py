@@ -28,6 +28,7 @@ FRAMEWORKS = {  # of the modules that are for programs which have the framework
     f"{ADAPTERS}torch": "torch",
     f"{ADAPTERS}ddp": "torch",
     f"{ADAPTERS}fsdp": "torch",
+    f"{ADAPTERS}rank_waits": "torch",
     f"{ADAPTERS}hf": "torch",
     f"{ADAPTERS}lightning": "lightning",
     f"{ADAPTERS}submitit": "submitit",
