@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tiresias.checkpoint.checkpointer import Checkpointer
     from tiresias.checkpoint.retention import KeepEvery, KeepLast, KeepUntilVerified
+    from tiresias.checkpoint.server_report import ServerReport
     from tiresias.checkpoint.state import Checkpoint
     from tiresias.checkpoint.store import OtherWorldSize, SaveFailed, Store
     from tiresias.errors import CorruptCheckpoint
@@ -27,6 +28,7 @@ __all__ = [
     "KeepUntilVerified",
     "OtherWorldSize",
     "SaveFailed",
+    "ServerReport",
     "Store",
 ]
 
@@ -40,6 +42,7 @@ _HOME = {
     "KeepUntilVerified": "tiresias.checkpoint.retention",
     "OtherWorldSize": "tiresias.checkpoint.store",
     "SaveFailed": "tiresias.checkpoint.store",
+    "ServerReport": "tiresias.checkpoint.server_report",
     "Store": "tiresias.checkpoint.store",
 }
 

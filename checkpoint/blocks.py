@@ -4,18 +4,21 @@ The digest of a file is SHA-256 over the CRC-32s of its blocks of BLOCK bytes, i
 bytes (a damaged block passes once in 4 billion times); a forger could rewrite the manifest as well. SHA-256 over all bytes costs
 two to five times the processor time, and a save of a large state would wait for it: bench/checkpoint.py has the numbers.
 
-Blocks are summed by threads while the writer writes on (zlib lets go of the interpreter's lock). A large file is synced in
-pieces while it is still being written: the disk works from the start, which pays for the sums.
+Blocks are summed by threads while the writer writes on (the interpreter's lock is released meanwhile), and where a file is read, by
+the thread that has just read them. A large file is synced in pieces while it is still being written: the disk works from the start,
+which pays for the sums.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import zlib
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from tiresias.checkpoint import crc
 from tiresias.checkpoint.manifest import Content
 from tiresias.errors import CorruptCheckpoint
 from tiresias.protocol.files import create, open_regular, write_all
@@ -90,39 +93,84 @@ class HashedFile:
             self._sync = _start(self._pool, os.fdatasync, self._file)
 
 
+class _Scratch(threading.local):
+    """Memory of each thread for one block at a time."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = memoryview(bytearray(size))
+
+    def pieces(self, _offset: int, size: int) -> list[memoryview]:
+        return [self.memory[:size]]
+
+
 def tree_hash(file: int, size: int) -> str:
     """Hash `size` bytes of an open file, reading blocks in several threads. A file that is shorter gives another hash."""
+    return read_hashed(file, size, _Scratch(min(BLOCK, size)).pieces)
+
+
+def read_hashed(file: int, size: int, destination: Callable[[int, int], list[memoryview]]) -> str:
+    """As `tree_hash`, into memory: destination(offset, size) returns that of the bytes from `offset` on. Raises OSError."""
     offsets = range(0, size, BLOCK)
-    read: Callable[[int], bytes] = lambda offset: _digest([_read(file, offset, min(BLOCK, size - offset))])  # noqa: E731
+    read: Callable[[int], bytes] = lambda offset: _digest(  # noqa: E731
+        _fill(file, offset, destination(offset, min(BLOCK, size - offset)))
+    )
     if len(offsets) <= 1:
         return _root([read(offset) for offset in offsets])
     with _threads() as pool:
         return _root([digest.result() for digest in [_start(pool, read, offset) for offset in offsets]])
 
 
-def compare(folder: int, name: str, content: Content, hashes: bool = True) -> None:
-    """Raises CorruptCheckpoint where the file's size, or with `hashes` any of its bytes, is not `content`; else OSError."""
+@contextmanager
+def opened(folder: int, name: str, content: Content) -> Iterator[int]:
+    """An open file of the size of `content`. Raises CorruptCheckpoint or OSError."""
     with open_regular(folder, name) as file:
         size = os.fstat(file).st_size
         if size != content.size:
             raise CorruptCheckpoint(f"{name}: {size} bytes, {content.size} were written")
-        if hashes and tree_hash(file, size) != content.digest:
-            raise CorruptCheckpoint(f"{name}: its hash is not the one that was written")
+        yield file
 
 
-def _read(file: int, offset: int, size: int) -> memoryview:
-    parts = []
-    while size and (part := os.pread(file, size, offset)):
-        parts.append(part)
-        offset, size = offset + len(part), size - len(part)
-    return memoryview(b"".join(parts))
+def compare(folder: int, name: str, content: Content, hashes: bool = True) -> None:
+    """Raises CorruptCheckpoint where the file's size, or with `hashes` any of its bytes, is not `content`; else OSError."""
+    with opened(folder, name, content) as file:
+        if hashes:
+            refuse_other(name, content, tree_hash(file, content.size))
+
+
+def read_whole(folder: int, name: str, content: Content) -> memoryview:
+    """The bytes of a small file, compared with `content`. Raises CorruptCheckpoint or OSError."""
+    memory = memoryview(bytearray(content.size))
+    with opened(folder, name, content) as file:
+        digest = read_hashed(file, content.size, lambda offset, size: [memory[offset : offset + size]])
+    refuse_other(name, content, digest)
+    return memory
+
+
+def refuse_other(name: str, content: Content, digest: str) -> None:
+    """Raises CorruptCheckpoint where `digest` is not that of `content`."""
+    if digest != content.digest:
+        raise CorruptCheckpoint(f"{name}: its hash is not the one that was written")
+
+
+def _fill(file: int, offset: int, pieces: list[memoryview]) -> list[memoryview]:
+    """Read into memory; the memory that was filled, less where the file ends before."""
+    filled: list[memoryview] = []
+    while pieces and (size := os.preadv(file, pieces, offset)):
+        offset += size
+        while pieces and size >= len(pieces[0]):
+            size -= len(pieces[0])
+            filled.append(pieces.pop(0))
+        if size:
+            filled.append(pieces[0][:size])
+            pieces[0] = pieces[0][size:]
+    return filled
 
 
 def _digest(pieces: Sequence[memoryview]) -> bytes:
-    crc = 0
+    crc32, found = crc.fastest(), 0
     for piece in pieces:
-        crc = zlib.crc32(piece, crc)
-    return crc.to_bytes(4, "big")
+        found = crc32(piece, found)
+    return found.to_bytes(4, "big")
 
 
 def _root(digests: Sequence[bytes]) -> str:

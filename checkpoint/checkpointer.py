@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import sys
 import time
@@ -39,6 +38,7 @@ from tiresias.checkpoint.retention import KeepLast, RetentionPolicy, policies_fr
 from tiresias.checkpoint.snapshot import Snapshots
 from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
+from tiresias.checkpoint.this_run import ThisRun, is_this_jobs
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
 from tiresias.protocol import control, convergence, environment, files, rank_files
@@ -99,18 +99,17 @@ class Checkpointer:
         Raises:
             UsageError: A variable has an invalid value.
         """
-        managed = _is_this_jobs(env, environment.CONTROL)
-        its_own = managed or _is_this_jobs(env, environment.CHECKPOINT_DIR)  # its control folder may be unavailable
+        run = ThisRun.from_env(env)
+        its_own = run.control or is_this_jobs(env, environment.CHECKPOINT_DIR)  # its control folder may be unavailable
         home = folder or (env.get(environment.CHECKPOINT_DIR) if its_own else None) or "checkpoints"
-        restart = env.get(environment.RESTART, "0")
         return cls(
             home,
-            control=Path(env[environment.CONTROL]) if managed else None,
-            restart=int(restart) if re.fullmatch("[0-9]{1,9}", restart) else 0,
+            control=run.control,
+            restart=run.restart,
             signal_name=env.get(environment.SIGNAL) or signals.DEFAULT,
             world=World.from_env(env),
             retention=policies_from_env(env) if retention is None else retention,
-            submission=env.get(environment.SUBMISSION, ""),
+            submission=run.submission,
         )
 
     def agree_by(self, agreement: Agrees) -> None:
@@ -237,8 +236,7 @@ class Checkpointer:
             )
         self._progress.until = stated
 
-    @contextlib.contextmanager
-    def exchange(self) -> Iterator[None]:
+    def exchange(self) -> contextlib.AbstractContextManager[None]:
         """Mark the part of a step in which this rank exchanges gradients with the others and waits for them.
 
         With synchronous training the steps of all ranks take equally long. So the ranks report how long a step takes without this
@@ -248,11 +246,7 @@ class Checkpointer:
             with checkpointer.exchange():
                 torch.distributed.all_reduce(gradients)
         """
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.waited(time.monotonic() - began)
+        return self._program.work.exchange()
 
     def waited(self, seconds: float) -> None:
         """Count a time for which this rank has waited for the others, where `exchange` cannot enclose it.
@@ -260,7 +254,7 @@ class Checkpointer:
         Args:
             seconds: The time, seconds.
         """
-        self._program.waited += seconds
+        self._program.work.waited += seconds
 
     def report_every(self, seconds: float) -> None:
         """Set the time between two reports that are written, at least; 1 s without it.
@@ -270,7 +264,7 @@ class Checkpointer:
         Args:
             seconds: The time, seconds.
         """
-        self._progress.interval, self._program.work_interval = seconds, rank_files.WORK_S * seconds
+        self._progress.interval, self._program.work.interval = seconds, rank_files.WORK_S * seconds
 
     def steps(self, total: int) -> Iterator[int]:
         """Return the steps from the restored one up to `total`, for a plain loop, and report each of them when it is done.
@@ -366,12 +360,3 @@ class Checkpointer:
     @property
     def _stop_file(self) -> Path:
         return control.stop_file(self._program.folder or self._home, self._restart)
-
-
-def _is_this_jobs(env: Mapping[str, str], name: str) -> bool:
-    """Whether the variable names a folder, and did not come along from another job, as in a job submitted from within a job."""
-    job = env.get("SLURM_JOB_ID")
-    if env.get("SLURM_ARRAY_JOB_ID"):
-        job = f"{env['SLURM_ARRAY_JOB_ID']}_{env.get('SLURM_ARRAY_TASK_ID')}"
-    folder = env.get(name, "")
-    return bool(folder) and (job is None or Path(folder).name in (job, f"{job}-{os.getuid()}"))

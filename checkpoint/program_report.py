@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tiresias.checkpoint.own_work import OwnWork
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control, rank_files, versions
+from tiresias.protocol import control, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.process_identity import own_name
 
@@ -34,8 +35,7 @@ class ProgramReport:
         at: Newest step of the training.
         step: Step of the newest commit.
         measured: Further numbers of the report, by key.
-        waited: Seconds that this rank has waited for the others.
-        work_interval: Seconds between two reports of a rank's own work.
+        work: The measure of this rank's own work.
     """
 
     def __init__(
@@ -48,9 +48,7 @@ class ProgramReport:
         self.measured: dict[str, float] = {}
         self._published_at = 0.0
         self._began: tuple[float, int] | None = None  # monotonic, step
-        self.waited, self.work_interval = 0.0, rank_files.WORK_S
-        self._own: float | None = None  # seconds of own work of a step
-        self._work_from: tuple[float, int, float] | None = None  # monotonic, step, waited: since when it is measured
+        self.work = OwnWork()
         self._lock = threading.Lock()  # an asynchronous save reports its commit
         self._register()
 
@@ -150,9 +148,7 @@ class ProgramReport:
         control.make(folder, "" if self.is_displaced() else self._submission)
         place = self._rank_file(folder)
         content: dict[str, Any] = {"rank": self._world.rank, "restart": self._restart}
-        if self._own is not None:
-            content |= {rank_files.OWN_WORK: self._own, rank_files.NODE: os.environ.get("SLURMD_NODENAME", "")}
-        control.write(place.parent, place.name, content)
+        control.write(place.parent, place.name, content | self.work.report())
 
     def _register_again(self) -> None:
         """To a folder that was away, or has been removed."""
@@ -161,17 +157,10 @@ class ProgramReport:
                 self._write_rank_file(self.folder)
 
     def _publish_own_work(self) -> None:
-        """Report how long a step of this rank takes without what it waits for the others, once in `work_interval`."""
-        now = time.monotonic()
-        if self._work_from is None:
-            self._work_from = now, self.at, self.waited
-        began, step, waited = self._work_from
-        if now - began < self.work_interval or self.at <= step or self.folder is None or self.is_displaced():
-            return
-        self._own = max(now - began - (self.waited - waited), 0.0) / (self.at - step)
-        self._work_from = now, self.at, self.waited
-        with contextlib.suppress(OSError):
-            self._write_rank_file(self.folder)
+        """Report how long a step of this rank takes without what it waits for the others, once it is measured anew."""
+        if self.work.measured(self.at) and self.folder is not None and not self.is_displaced():
+            with contextlib.suppress(OSError):
+                self._write_rank_file(self.folder)
 
     def _end_if_run_is_over(self, folder: Path) -> None:
         """torchrun --max-restarts starts its workers again when they leave: they would train on what the next run does again."""

@@ -44,7 +44,7 @@ class Saving:
                 self._commit()
             else:
                 self._wait(self._outcome, "rank 0's commit")
-        except FileNotFoundError as error:
+        except (FileNotFoundError, CorruptCheckpoint) as error:
             if self._is_taken_away():
                 raise CorruptCheckpoint(_GAVE_UP) from error
             raise

@@ -9,33 +9,30 @@ The index is renamed into place last: where it stands, the part is whole and on 
 from __future__ import annotations
 
 import json
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tiresias.checkpoint.blocks import HashedFile, tree_hash
+from tiresias.checkpoint.blocks import HashedFile, read_whole, tree_hash
 from tiresias.checkpoint.manifest import Content, file_name, parse_content, parse_object
+from tiresias.checkpoint.own_memory import Entry, read_buffers
 from tiresias.errors import CorruptCheckpoint
 from tiresias.protocol import files
 
 ALIGN = 64  # bytes; what vector units and array libraries like
 MAX_INDEX = 1 << 30
-Entry = tuple[int, int]  # offset, size
 
 
 class Shard(NamedTuple):
     """The part of one rank.
 
     Attributes:
-        entries: (offset, size) in `data` of each buffer, by name.
+        buffers: The bytes of each buffer, by name: writable where they are this process's own, read-only where they are mapped.
         values: JSON values by name.
-        data: The bytes of all buffers.
     """
 
-    entries: Mapping[str, Entry]
+    buffers: Mapping[str, memoryview]
     values: Mapping[str, Any]
-    data: memoryview
 
 
 def write(folder: int, rank: int, state: Mapping[str, Any]) -> None:
@@ -102,17 +99,17 @@ def _hash(folder: int, name: str, size: int) -> str:
         return tree_hash(file, size)
 
 
-def read(folder: int, rank: int) -> Shard:
-    """Rank's part of a verified checkpoint; its data is mapped, not read. Raises CorruptCheckpoint or OSError."""
-    name = file_name(rank, "json")
-    index = parse_object(files.read_small(folder, name, MAX_INDEX), name)
-    with files.open_regular(folder, file_name(rank, "bin")) as file:
-        size = os.fstat(file).st_size
-        data = memoryview(mmap.mmap(file, size, prot=mmap.PROT_READ)) if size else memoryview(b"")
+def read(folder: int, rank: int, contents: Mapping[str, Content]) -> Shard:
+    """Rank's part of a checkpoint, compared with the `contents` of its files by name. Raises CorruptCheckpoint or OSError."""
+    name, data = file_name(rank, "json"), file_name(rank, "bin")
+    if contents[name].size > MAX_INDEX:
+        raise CorruptCheckpoint(f"{name}: larger than {MAX_INDEX} bytes")
+    index = parse_object(bytes(read_whole(folder, name, contents[name])), name)
     values = index.get("values")
     if not isinstance(values, dict):
         raise CorruptCheckpoint(f"{name}: 'values' is not an object")
-    return Shard(_entries(index.get("entries"), size, name), values, data)
+    entries = _entries(index.get("entries"), contents[data].size, name)
+    return Shard(read_buffers(folder, data, contents[data], entries), values)
 
 
 def _entries(value: object, size: int, name: str) -> dict[str, Entry]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint import manifest, shard
-from tiresias.checkpoint.blocks import compare
+from tiresias.checkpoint import shard
 from tiresias.checkpoint.manifest import Manifest
 from tiresias.errors import CorruptCheckpoint, Unavailable
 from tiresias.protocol import files
@@ -17,17 +16,19 @@ class SavedState(Mapping[str, Any]):
     """The values of one rank by name, bytes or JSON; a name in several shards is the last one's."""
 
     def __init__(self, shards: Sequence[shard.Shard]) -> None:
-        self._homes = {name: part for part in shards for home in (part.entries, part.values) for name in home}
+        self._homes = {name: part for part in shards for home in (part.buffers, part.values) for name in home}
 
     def __getitem__(self, name: str) -> Any:
         home = self._homes[name]
         return home.values[name] if name in home.values else bytes(self.view(name))
 
     def view(self, name: str) -> memoryview:
-        """A buffer's bytes without a copy, read from disk as they are touched; valid also after the checkpoint is gone."""
-        home = self._homes[name]
-        offset, size = home.entries[name]
-        return home.data[offset : offset + size]
+        """A buffer's bytes without a copy, read-only; valid also after the checkpoint is gone."""
+        return self._homes[name].buffers[name].toreadonly()
+
+    def own(self, name: str) -> memoryview:
+        """As `view`, for the only user of this state, which may write to them; read-only where they are mapped (own_memory.py)."""
+        return self._homes[name].buffers[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._homes)
@@ -39,12 +40,12 @@ class SavedState(Mapping[str, Any]):
 class Shards(Sequence[SavedState]):
     """The state of each rank that saved, for a program that spreads it over another number of ranks.
 
-    A shard is verified and mapped when it is first asked for. Raises CorruptCheckpoint or Unavailable.
+    A shard is read and verified when it is first asked for. Raises CorruptCheckpoint or Unavailable.
     """
 
-    def __init__(self, path: Path, found: Manifest) -> None:
+    def __init__(self, path: Path, found: Manifest, parts: Mapping[int, shard.Shard]) -> None:
         self._path, self._manifest = path, found
-        self._read: dict[int, SavedState] = {}
+        self._read = {rank: SavedState([part]) for rank, part in parts.items()}
 
     def __len__(self) -> int:
         return self._manifest.world_size
@@ -60,10 +61,7 @@ class Shards(Sequence[SavedState]):
     def _open(self, rank: int) -> SavedState:
         try:
             with files.open_folder(self._path) as folder:
-                for kind in ("bin", "json"):
-                    name = manifest.file_name(rank, kind)
-                    compare(folder, name, self._manifest.files[name])
-                return SavedState([shard.read(folder, rank)])
+                return SavedState([shard.read(folder, rank, self._manifest.files)])
         except CorruptCheckpoint as error:
             raise CorruptCheckpoint(f"{self._path}: {error}") from None
         except OSError as error:
@@ -82,6 +80,7 @@ class Checkpoint:
         shards: The state of each rank that wrote it.
     """
 
-    def __init__(self, path: Path, found: Manifest, state: SavedState) -> None:
+    def __init__(self, path: Path, found: Manifest, parts: Mapping[int, shard.Shard]) -> None:
+        """`parts` in this order: of equal names, the last one counts."""
         self.path, self.step, self.world_size, self.time = path, found.step, found.world_size, found.time
-        self.state, self.shards = state, Shards(path, found)
+        self.state, self.shards = SavedState([*parts.values()]), Shards(path, found, parts)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tiresias.checkpoint.manifest import Manifest
 from tiresias.checkpoint.retention import KEEP, KeepLast, RetentionPolicy, kept
 from tiresias.checkpoint.root import NotYours, Root
 from tiresias.checkpoint.saving import Saving
-from tiresias.checkpoint.state import Checkpoint, SavedState
+from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.world import World
 from tiresias.errors import CorruptCheckpoint, TiresiasError, Unavailable
 from tiresias.protocol import files
@@ -98,7 +98,7 @@ class Store:
             Unavailable: It cannot be read now.
         """
         with self._open(step) as folder:
-            return _verify(folder, step, None if hashes else set())
+            return _verify(folder, step, hashes)
 
     def load(self, step: int, rank: int = 0) -> Checkpoint:
         """Return the checkpoint of `step` for `rank`. Rank 0 verifies every byte, other ranks what they read.
@@ -107,11 +107,10 @@ class Store:
             CorruptCheckpoint: It differs from its manifest.
             Unavailable: It cannot be read now.
         """
-        read = {manifest.file_name(part, kind) for part in (0, rank) for kind in ("bin", "json")}
         with self._open(step) as folder:
-            found = _verify(folder, step, read if rank else None)
+            found = _verify(folder, step, hashes=not rank, apart=("rank-0.bin", "rank-0.json"))
             parts = sorted({0, rank} & set(range(found.world_size)))  # the own part comes last and wins
-            return Checkpoint(self.path(step), found, SavedState([shard.read(folder, part) for part in parts]))
+            return Checkpoint(self.path(step), found, {part: shard.read(folder, part, found.files) for part in parts})
 
     def restore(self, rank: int = 0, world_size: int | None = None) -> Checkpoint | None:
         """Return the newest checkpoint that verifies and has not failed twice, None without one. Others are set aside.
@@ -148,6 +147,10 @@ class Store:
             self._attempts.add(step)
             return found
         return None
+
+    def confirm_restore(self) -> None:
+        """Forget the attempt that `restore` counted: the program runs, or was refused for another reason than the checkpoint."""
+        self._attempts.clear()
 
     # writing
 
@@ -283,11 +286,11 @@ class Store:
         return True
 
 
-def _verify(folder: int, step: int, hashed: set[str] | None) -> Manifest:
-    """Sizes of all files, hashes of those in `hashed`; None: of all. Raises CorruptCheckpoint, OSError."""
+def _verify(folder: int, step: int, hashes: bool, apart: Collection[str] = ()) -> Manifest:
+    """Sizes of all files, and with `hashes` their bytes, but for the files `apart`. Raises CorruptCheckpoint, OSError."""
     found = manifest.parse(files.read_small(folder, manifest.NAME, manifest.MAX_BYTES))
     if found.step != step:
         raise CorruptCheckpoint(f"{manifest.NAME}: contains step {found.step}")
     for name, content in found.files.items():
-        compare(folder, name, content, hashed is None or name in hashed)
+        compare(folder, name, content, hashes and name not in apart)
     return found

@@ -30,7 +30,7 @@ class AllReduce:
 
     def __init__(self) -> None:
         self._group: Any = torch.distributed.new_group(backend="gloo")
-        self._flag = torch.zeros(1, dtype=torch.uint8)
+        self._flag = torch.zeros(1, dtype=torch.uint8, device="cpu")
         self._under_way: Any = None
 
     def stops_at(self, step: int, requested: bool) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -29,7 +29,11 @@ class Source(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
     def view(self, name: str) -> memoryview:
-        """Return the bytes of a buffer without a copy."""
+        """Return the bytes of a buffer without a copy, read-only."""
+        ...
+
+    def own(self, name: str) -> memoryview:
+        """Return the bytes of a buffer for the only user of the state, writable where they can be."""
         ...
 
 
@@ -112,40 +116,55 @@ def _fetched(tensor: Any) -> Iterator[Any]:
     yield _bytes(tensor.cpu())
 
 
-def unpack(state: Source, name: str, copy: bool = True) -> Any:
+def unpack(state: Source, name: str, copy: bool = True, own: bool = False) -> Any:
     """What was packed as `name`. Raises KeyError where it is missing, CorruptCheckpoint where it is not what `pack` makes.
 
-    copy=False: tensors are read-only views of the checkpoint's file, read from disk when touched. They are for a load_state_dict
-    that copies, as a module's does and an optimizer's does not; writing to one ends the process.
+    copy=False: tensors are views of the restored state. They are for a load_state_dict that copies, as a module's does and an
+    optimizer's does not; writing to one changes the state, or ends the process. own=True: `state` is unpacked once and then
+    dropped, so that tensors take its memory instead of a copy.
     """
     try:
-        return _unpack(state, state[name], copy)
+        return _unpack(_Unpacking(state, copy, own), state[name])
     except (ValueError, TypeError, IndexError, RuntimeError, RecursionError) as error:
         raise CorruptCheckpoint(f"{name}: not a packed state: {error!s:.200}") from None
 
 
-def _unpack(state: Source, node: Any, copy: bool) -> Any:
+class _Unpacking(NamedTuple):
+    """How buffers become tensors and arrays; see `unpack`."""
+
+    state: Source
+    copy: bool
+    own: bool
+
+    def buffer(self, name: str) -> memoryview:
+        return self.state.own(name) if self.own else self.state.view(name)
+
+
+def _unpack(how: _Unpacking, node: Any) -> Any:
     if isinstance(node, list):
-        return [_unpack(state, value, copy) for value in node]
+        return [_unpack(how, value) for value in node]
     if not isinstance(node, dict):
         return node
     ((kind, content),) = node.items()
     if kind in ("dict", "Counter"):
-        made = {_unpack(state, key, copy): _unpack(state, value, copy) for key, value in content}
+        made = {_unpack(how, key): _unpack(how, value) for key, value in content}
         return Counter(made) if kind == "Counter" else made
-    return tuple(_unpack(state, content, copy)) if kind == "tuple" else _leaf(state, kind, content, copy)
+    return tuple(_unpack(how, content)) if kind == "tuple" else _leaf(how, kind, content)
 
 
-def _leaf(state: Source, kind: str, content: Any, copy: bool) -> Any:
+def _leaf(how: _Unpacking, kind: str, content: Any) -> Any:
     if kind == "tensor":
-        found = tensor_view(state.view(content[0]), content[1], content[2])
-        return found.clone() if copy else found
+        data = how.buffer(content[0])
+        found = tensor_view(data, content[1], content[2])
+        return found.clone() if how.copy and data.readonly else found
     if kind == "array":
-        return np.frombuffer(bytes(state.view(content[0])), content[1]).reshape(content[2]).copy()
+        data = how.buffer(content[0])
+        array = np.frombuffer(data, content[1]).reshape(content[2])
+        return array.copy() if data.readonly else array
     if kind == "scalar":
         return np.frombuffer(bytes.fromhex(content[1]), content[0])[0]
     if kind == "bytes":
-        return bytes(state.view(content))
+        return bytes(how.state.view(content))
     raise ValueError(f"unknown kind {kind!r:.40}")
 
 

@@ -4,7 +4,7 @@ DistributedDataParallel waits for its all-reduce in a callback at the end of the
 it and one after it enclose this wait, whatever communication hook is registered. FSDP2 (fully_shard) waits for parameters and
 gradients in methods of its parameter groups. They are timed, as are the collective operations that the program calls.
 
-Models on GPUs are not measured: their waits are not the host's, and events of CUDA were never tried here.
+The waits of a model on a GPU are those of its stream (wait_clocks.py): the host enqueues the exchange and goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 
 from tiresias.checkpoint import Checkpointer
+from tiresias.checkpoint.adapters.wait_clocks import WaitClock, clock_for
 
 FSDP_WAITS = ("unshard", "wait_for_unshard", "post_backward", "finalize_backward")
 COLLECTIVES = (
@@ -41,15 +41,13 @@ def measure_waits(checkpointer: Checkpointer, models: Iterable[Any]) -> None:
     """
     modules = [model for model in models if isinstance(model, torch.nn.Module)]
     parameters = [each for model in modules for each in model.parameters() if each.requires_grad]
-    if (
-        checkpointer.world.size == 1
-        or checkpointer in _measured
-        or not parameters
-        or parameters[0].device.type != "cpu"
-    ):
+    if checkpointer.world.size == 1 or checkpointer in _measured or not parameters:
+        return
+    clock = clock_for(parameters[0].device, checkpointer.waited)
+    if clock is None:
         return
     _measured.add(checkpointer)
-    waits = Waits(checkpointer)
+    waits = Waits(clock)
     waits.time_methods(torch.distributed, COLLECTIVES)
     groups = [group for model in modules for group in _fsdp_groups(model)]
     for group in groups:
@@ -77,11 +75,11 @@ class Waits:
     """Measures the waits of one rank.
 
     Args:
-        checkpointer: Where they are counted.
+        clock: Measures and counts them.
     """
 
-    def __init__(self, checkpointer: Checkpointer) -> None:
-        self._checkpointer = checkpointer
+    def __init__(self, clock: WaitClock) -> None:
+        self._clock = clock
         self._within = threading.local()  # a timed method: what it calls is not counted once more
 
     def backward(self, gradient: torch.Tensor) -> None:
@@ -89,8 +87,8 @@ class Waits:
         _queue_of_callbacks()(self._arrived)
 
     def _arrived(self) -> None:
-        began = time.monotonic()
-        _queue_of_callbacks()(lambda: self._count(began))  # after all that the pass has queued
+        began = self._clock.start()
+        _queue_of_callbacks()(lambda: self._clock.stop(began))  # after all that the pass has queued
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
@@ -98,12 +96,12 @@ class Waits:
         if getattr(self._within, "timed", False):
             yield
             return
-        self._within.timed, began = True, time.monotonic()
+        self._within.timed, began = True, self._clock.start()
         try:
             yield
         finally:
             self._within.timed = False
-            self._count(began)
+            self._clock.stop(began)
 
     def time_methods(self, owner: Any, names: Iterable[str]) -> None:
         """Count the time within these methods of an object, of those that it has."""
@@ -118,6 +116,3 @@ class Waits:
                 return method(*arguments, **options)
 
         return call
-
-    def _count(self, began: float) -> None:
-        self._checkpointer.waited(time.monotonic() - began)

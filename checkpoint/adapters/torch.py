@@ -66,7 +66,7 @@ class TrainingState:
         """Load the newest good checkpoint into the parts; its step, 0 where there is none. Raises as Checkpointer.restore."""
         found = checkpointer.restore(reshard=True)
         if found:
-            self.load(found, checkpointer.world)
+            self._load(found, checkpointer.world, own=True)
         measure_waits(checkpointer, self._parts.values())
         return found.step if found else 0
 
@@ -80,6 +80,9 @@ class TrainingState:
 
     def load(self, found: Checkpoint, world: World) -> None:
         """With another number of ranks than wrote it, random generators stay as the program seeded them."""
+        self._load(found, world)
+
+    def _load(self, found: Checkpoint, world: World, own: bool = False) -> None:
         for name, part in self._parts.items():
             if name == "rng" and found.world_size != world.size:
                 if world.rank == 0:
@@ -89,7 +92,7 @@ class TrainingState:
                 continue
             if name not in found.state:
                 raise UsageError(f"{found.path}: holds no {name!r}; this program saves more than the one that wrote it")
-            part.load_state_dict(encoding.unpack(found.state, name, copy=name != "model"))
+            part.load_state_dict(encoding.unpack(found.state, name, copy=name != "model", own=own and name != "model"))
 
 
 class RandomGenerators:
@@ -156,8 +159,8 @@ class ResumableSampler(torch.utils.data.Sampler[int]):
     def _order(self) -> list[int]:
         if not self._shuffle:
             return list(range(self._size))
-        generator = torch.Generator().manual_seed(self._seed + self.epoch)
-        order: list[int] = torch.randperm(self._size, generator=generator).tolist()
+        generator = torch.Generator("cpu").manual_seed(self._seed + self.epoch)
+        order: list[int] = torch.randperm(self._size, generator=generator, device="cpu").tolist()
         return order
 
     def state_dict(self) -> dict[str, int]:

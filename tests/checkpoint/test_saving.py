@@ -75,6 +75,22 @@ def test_a_rank_that_writes_when_another_gives_up_reports_that(tmp_path: Path, r
     assert Store(tmp_path).steps() == []
 
 
+def test_a_rank_that_looks_for_a_part_when_another_gives_up_reports_that(
+    tmp_path: Path, ranks: list[Saving], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its look at the names and its look into the folder."""
+    names = ranks[0]._refuse_if_over
+
+    def meanwhile() -> None:
+        names()
+        ranks[1].give_up()
+
+    monkeypatch.setattr(ranks[0], "_refuse_if_over", meanwhile)
+    with pytest.raises(CorruptCheckpoint, match="another rank gave up"):
+        ranks[0].run({"rank": 1})
+    assert Store(tmp_path).steps() == []
+
+
 @pytest.mark.parametrize(("size", "lost"), [(1, ".step-30.both"), (2, "")])
 def test_a_folder_that_is_removed_is_no_rank_that_gave_up(tmp_path: Path, size: int, lost: str) -> None:
     """The temporary folder of the only rank, or all checkpoints."""

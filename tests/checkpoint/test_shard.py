@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import CorruptCheckpoint, shard
-from tiresias.checkpoint.manifest import file_name
+from tiresias.checkpoint.blocks import tree_hash
+from tiresias.checkpoint.manifest import Content, file_name
 from tiresias.protocol import files
 
 
@@ -21,6 +22,16 @@ def folder(tmp_path: Path) -> Iterator[int]:
     opened = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     yield opened
     os.close(opened)
+
+
+def contents(path: Path) -> dict[str, Content]:
+    """Return what a manifest lists for the files that are there."""
+    found = {}
+    for name in (file_name(0, "bin"), file_name(0, "json")):
+        with (path / name).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            found[name] = Content(size, tree_hash(file.fileno(), size))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -39,13 +50,14 @@ def test_an_index_beyond_the_data_is_refused(tmp_path: Path, folder: int, entry:
     index = {"values": {}, "entries": {"good": [0, 10], "bad": entry}}
     (tmp_path / file_name(0, "json")).write_text(json.dumps(index))
     with pytest.raises(CorruptCheckpoint, match=f"entry 'bad' {'is ' if 'not' in words else ''}{words}"):
-        shard.read(folder, 0)
+        shard.read(folder, 0, contents(tmp_path))
 
 
 def test_an_index_up_to_the_end_of_the_data(tmp_path: Path, folder: int) -> None:
     (tmp_path / file_name(0, "json")).write_text(json.dumps({"values": {"a": 1}, "entries": {"all": [0, 10]}}))
-    found = shard.read(folder, 0)
-    assert (found.entries, found.values, bytes(found.data)) == ({"all": (0, 10)}, {"a": 1}, bytes(10))
+    found = shard.read(folder, 0, contents(tmp_path))
+    assert {name: bytes(buffer) for name, buffer in found.buffers.items()} == {"all": bytes(10)}
+    assert found.values == {"a": 1}
 
 
 @pytest.mark.parametrize("state", [{"a": {1, 2}}, {"a": object()}, {1: "a"}])
@@ -58,11 +70,12 @@ def test_every_buffer_begins_where_arrays_may(tmp_path: Path) -> None:
     opened = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         shard.write(opened, 0, {"a": b"x", "b": b"yy", "c": b""})
-        entries = shard.read(opened, 0).entries
+        found = shard.read(opened, 0, contents(tmp_path))
     finally:
         os.close(opened)
-    assert [size for _, size in entries.values()] == [1, 2, 0]
+    entries = json.loads((tmp_path / file_name(0, "json")).read_text())["entries"]
     assert {offset % shard.ALIGN for offset, _ in entries.values()} == {0}
+    assert {name: bytes(buffer) for name, buffer in found.buffers.items()} == {"a": b"x", "b": b"yy", "c": b""}
 
 
 def test_a_part_is_readable_by_its_owner_alone(tmp_path: Path) -> None:

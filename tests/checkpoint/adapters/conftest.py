@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkpoint.adapters.nursery import Child, Nursery
+from tests.checkpoint.adapters.shared_gpu import variables
 from tiresias.checkpoint import EXIT_REQUEUE
 from tiresias.protocol import control
 
@@ -67,6 +68,7 @@ class Job:
                 "SLURM_STEP_ID": str(self._restart), "SLURM_STEP_NUM_TASKS": str(self._ranks),
                 "SLURM_PROCID": str(rank),
             }  # fmt: skip
+            env |= variables(str(rank))
         return env
 
     def until_ready(self) -> None:

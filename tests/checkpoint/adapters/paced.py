@@ -5,13 +5,16 @@ What it computes is the same. How many steps fit between two preemptions no long
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import time
 from typing import Any
 
+from shared_gpu import variables  # type: ignore[import-not-found]
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+os.environ |= variables(os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0"))
 SECONDS = float(sys.argv[1])
 
 

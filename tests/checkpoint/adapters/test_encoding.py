@@ -28,6 +28,8 @@ class Held(dict[str, Any]):
     def view(self, name: str) -> memoryview:
         return memoryview(bytes(memoryview(self[name])))
 
+    own = view
+
 
 def there_and_back(tree: Any) -> Any:
     return encoding.unpack(Held(encoding.pack("x", tree)), "x")
@@ -54,8 +56,8 @@ def test_tensors_of_every_type_and_shape(tmp_path: Path, kind: str, shape: tuple
     tensor = (torch.rand(shape, dtype=torch.float64) * 9).to(dtype)
     store = Store(tmp_path)
     store.save(1, encoding.pack("x", [tensor]))
-    for copy in (True, False):
-        (found,) = encoding.unpack(store.load(1).state, "x", copy)
+    for copy, own in ((True, False), (False, False), (True, True)):
+        (found,) = encoding.unpack(store.load(1).state, "x", copy, own)
         assert (found.dtype, found.shape) == (dtype, tensor.shape)
         assert raw(found) == raw(tensor)
 

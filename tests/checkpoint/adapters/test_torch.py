@@ -65,6 +65,13 @@ def test_epochs_differ_and_the_global_generator_is_not_drawn_from() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_a_default_device_of_the_program_changes_no_order() -> None:
+    """After torch.set_default_device("cuda") a generator of the CPU fits no new tensor. "meta" stands for a GPU."""
+    expected = list(adapter.ResumableSampler(50))
+    with torch.device("meta"):
+        assert list(adapter.ResumableSampler(50)) == expected
+
+
 def test_all_generators_come_back() -> None:
     import random
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { KILL = -1, TORN = -2 };
@@ -91,6 +92,8 @@ ssize_t write(int fd, const void *data, size_t size)
 
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t where) { FAIL_OR("pwrite", fd, NULL, REAL(pwrite64, fd, data, size, where)); }
 ssize_t pread64(int fd, void *data, size_t size, off64_t where) { FAIL_OR("pread", fd, NULL, REAL(pread64, fd, data, size, where)); }
+ssize_t preadv64(int fd, const struct iovec *parts, int number, off64_t where) { FAIL_OR("pread", fd, NULL, REAL(preadv64, fd, parts, number, where)); }
+ssize_t preadv64v2(int fd, const struct iovec *parts, int number, off64_t where, int flags) { FAIL_OR("pread", fd, NULL, REAL(preadv64v2, fd, parts, number, where, flags)); }
 ssize_t read(int fd, void *data, size_t size) { FAIL_OR("read", fd, NULL, REAL(read, fd, data, size)); }
 int fstat64(int fd, struct stat64 *found) { FAIL_OR("stat", fd, NULL, REAL(fstat64, fd, found)); }
 int stat64(const char *path, struct stat64 *found) { FAIL_OR("stat", -1, path, REAL(stat64, path, found)); }
