@@ -3,10 +3,13 @@
     <control root>/<uid>/<job id>/
         supervisor.json   written by the job's supervisor only
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
+        activity.json     for how long its GPUs have been unused, written by a process of the supervisor (gpu_activity.py)
         progress.json     how far the training is, written by rank 0 of the program or by the supervisor (progress.py)
         submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/job_folders.py)
         stop-<restart>    made by the supervisor, or by a rank that was asked to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself (rank_files.py)
+        servers/<host>-<pid>-<start ticks>   one file a parameter server that reports its own work (rank_files.py)
+        image/            the script of a job whose processes are dumped as an image (wrappers/images)
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profile_summary.py)
     <control root>/<uid>/submitted/        which script was submitted from which path, and when (submitted_scripts.py)
@@ -46,10 +49,11 @@ MOST = 10**15  # restarts, steps; no job gets there
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS, SUBMISSION = "supervisor.json", "program.json", "ranks", "submission.json"
-PROGRESS = "progress.json"
+PROGRESS, SERVERS, ACTIVITY = "progress.json", "servers", "activity.json"
 PROFILE, TRIAL = "profile", "trial"
 CONTROLLER, PROTOCOL = "controller", "protocol.json"
-KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION)  # from run to run
+IMAGE = "image"  # the script of a job whose processes are dumped as an image
+KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION, IMAGE)  # from run to run
 
 
 class JobReport(NamedTuple):

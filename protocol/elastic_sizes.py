@@ -1,7 +1,7 @@
 """The numbers of GPUs that an elastic job can use (`tsbatch --elastic=MIN-MAX[:STEP]`), and of its parameter servers.
 
-Their text is MIN-MAX[:STEP], of a job with servers (`--servers`) MIN-MAX[:STEP]+MIN-MAX*CPUS: the numbers of servers, and the CPUs
-of each worker and server (server_counts.py).
+Their text is MIN-MAX[:STEP], of a job with servers (`--servers`) MIN-MAX[:STEP]+MIN-MAX*CPUS[:async]: the numbers of servers, the
+CPUs of each worker and server (server_counts.py), and whether it trains asynchronously.
 
 The supervisor reports them (control.py); until then the controller has the note of the submission (submitted_scripts.py). Both are
 statements of the job's owner, and count for that job only.
@@ -17,7 +17,7 @@ from tiresias.protocol.server_counts import ServerCounts
 
 FIXED = "fixed"  # of a note: a later submission of the same script, without the option
 _RANGE = r"([1-9]\d{0,5})-([1-9]\d{0,5})"
-_TEXT = re.compile(rf"{_RANGE}(?::([1-9]\d{{0,5}}))?(?:\+{_RANGE}\*([1-9]\d{{0,5}}))?", re.ASCII)
+_TEXT = re.compile(rf"{_RANGE}(?::([1-9]\d{{0,5}}))?(?:\+{_RANGE}\*([1-9]\d{{0,5}})(:async)?)?", re.ASCII)
 
 
 class ElasticSizes(NamedTuple):
@@ -41,7 +41,7 @@ def read(text: object) -> ElasticSizes | None:
     found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
-    servers = ServerCounts(int(found[4]), int(found[5]), int(found[6])) if found[4] else None
+    servers = ServerCounts(int(found[4]), int(found[5]), int(found[6]), bool(found[7])) if found[4] else None
     sizes = ElasticSizes(int(found[1]), int(found[2]), int(found[3] or 1), servers)
     is_possible = sizes.least <= sizes.most and (servers is None or servers.least <= servers.most <= server_counts.MOST)
     return sizes if is_possible else None

@@ -86,12 +86,37 @@ PLACEMENT_PACKLIMIT = _variable(
     "the process that analyses a trial recording",
     "also the option `placement.packlimit`: the skew above which jobs with parameter servers are consolidated",
 )
+IDLE_GPUS_ACTION = _variable(
+    "TIRESIAS_IDLE_GPUS_ACTION",
+    "tsbatch from the site's `idle_gpus.action`",
+    "the supervisor",
+    "also the option `idle_gpus.action`: `off`: the use of GPUs is not reported; `show`; `warn` and `demote`: the job's output "
+    "reports that it does not use them",
+)
+IDLE_GPUS_BELOW = _variable(
+    "TIRESIAS_IDLE_GPUS_BELOW",
+    "tsbatch from the site's `idle_gpus.below`",
+    "the supervisor, which passes it to the process that reports the use of GPUs",
+    "also the option `idle_gpus.below`: the use, 0 to 1, below which a GPU counts as unused; 0.05",
+)
+IDLE_GPUS_WARN_AFTER = _variable(
+    "TIRESIAS_IDLE_GPUS_WARN_AFTER",
+    "tsbatch from the site's `idle_gpus.warn_after`",
+    "the supervisor, which passes it to the process that reports the use of GPUs",
+    "also the option `idle_gpus.warn_after`: seconds without use after which the job's output reports it; 1800",
+)
+IDLE_GPUS_INTERVAL = _variable(
+    "TIRESIAS_IDLE_GPUS_INTERVAL",
+    "tsbatch from the site's `idle_gpus.interval`",
+    "the supervisor",
+    "also the option `idle_gpus.interval`: seconds between two reports of the use of GPUs; 60",
+)
 CHECKPOINT = _variable(
     "TIRESIAS_CHECKPOINT",
     "the user at submission",
     "tsbatch, the supervisor",
-    "`none`: the program cannot save, and the job is plain sbatch's; `signal:NAME:FOLDER`: at this signal it saves by itself to "
-    "this folder",
+    "also `tsbatch --checkpoint`: `none`: the program cannot save, and the job is plain sbatch's; `signal:NAME:FOLDER`: at this "
+    "signal it saves by itself to this folder; `dmtcp` or `criu`: this tool dumps its processes as an image",
 )
 STEPS_FROM = _variable(
     "TIRESIAS_STEPS_FROM",
@@ -115,7 +140,7 @@ SERVER_COUNTS = _variable(
     "TIRESIAS_SERVER_COUNTS",
     "tsbatch from its option `--servers`, or the user at submission",
     "tsbatch",
-    "MIN-MAX: the numbers of parameter servers that an elastic job can use; unset: it has none",
+    "MIN-MAX or MIN-MAX:async: the numbers of parameter servers that an elastic job can use; unset: it has none",
 )
 PARK_TIMEOUT = _variable(
     "TIRESIAS_PARK_TIMEOUT",

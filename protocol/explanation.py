@@ -84,6 +84,30 @@ class ArrayExplanation(TypedDict, total=False):
     paused: Annotated[PublishedPause | None, "as in the status"]
 
 
+class PublishedNeighbour(TypedDict):
+    """A job on a node of the explained one."""
+
+    job: Annotated[str, "its id; empty for a job that the user may not see"]
+    own: Annotated[float, "expected slowdown of the explained job beside it; 0.02: 2%"]
+    other: Annotated[float, "its own expected slowdown beside the explained job"]
+
+
+class PublishedInterference(TypedDict):
+    """What is expected of a job beside the jobs on its nodes."""
+
+    learned: Annotated[bool, "whether the runs of the site show that jobs on one node slow each other"]
+    known: Annotated[bool, "whether that is known of the kind of the job"]
+    beside: Annotated[list[PublishedNeighbour], "jobs of known kinds on its nodes, the worst neighbour first"]
+
+
+class PublishedSpeed(TypedDict):
+    """How fast a job is expected to be on its nodes."""
+
+    slowdown: Annotated[float, "expected seconds a step, divided by those on the median node"]
+    slowest: Annotated[str, "the slowest of its nodes"]
+    sensitivity: Annotated[float, "1: it is slower by the slowness of the node; 0: no node slows it"]
+
+
 class Explanation(TypedDict, total=False):
     """The answer for one job."""
 
@@ -91,6 +115,14 @@ class Explanation(TypedDict, total=False):
     slurm: Annotated[PublishedSlurm | None, "Slurm's facts; null once slurmctld has forgotten the job"]
     had: Annotated[PublishedUsage, "what it attained since its submission"]
     outlook: Annotated[PublishedStartForecast | None, "when it starts; null where it does not wait for GPUs"]
+    interference: Annotated[
+        PublishedInterference | None,
+        "expected slowdowns where it runs or starts; null where the style of placement does not use them",
+    ]
+    speed: Annotated[
+        PublishedSpeed | None,
+        "expected speed of the nodes where it runs or starts; null where jobs are not placed by the speeds of nodes",
+    ]
     runs: Annotated[list[PublishedRun], "its runs, the first one first"]
     decisions: Annotated[list[PublishedDecision], "the decisions about it"]
     paused: Annotated[PublishedPause | None, "as in the status"]

@@ -25,7 +25,7 @@ class PublishedProfile(TypedDict, total=False):
 
 
 class PublishedJob(TypedDict, total=False):
-    """A job of the managed partitions. A brief answer has only `id`, `submit_time` and `nodes` of jobs that no page shows."""
+    """A job of the managed partitions."""
 
     id: Annotated[str, "as squeue prints it: 12, or 12_3 for a task of an array"]
     name: Annotated[str, "the job's name"]
@@ -54,7 +54,7 @@ class PublishedJob(TypedDict, total=False):
     nodes: Annotated[list[tuple[str, int]], "[node, GPUs there]"]
     slow_nodes: Annotated[
         list[tuple[str, float]],
-        "[node, how many times as long as the median its slowest rank works for a step], of nodes where it is twice or more",
+        "[node, how many times as long as the median its slowest rank or server works], of nodes where it is twice or more",
     ]
     restarts: Annotated[int, "Slurm's restart count"]
     preemptions: Annotated[int, "how often the controller preempted it"]
@@ -71,6 +71,11 @@ class PublishedJob(TypedDict, total=False):
     remaining: Annotated[
         float | None, "expected seconds of work left, from these reports and the measured seconds a step"
     ]
+    owner: Annotated[
+        str, "the user or account between which GPUs are shared, such as user alice; missing: they are not"
+    ]
+    owner_use: Annotated[float | None, "what it used, in multiples of its share; null: it has no share"]
+    owner_share: Annotated[float | None, "its share of the GPUs, of all owners that used any; null: it used nothing"]
     end: Annotated[
         float | None,
         "moment at which a running job that reports its progress is expected to end; null: not known, or never",
@@ -81,6 +86,12 @@ class PublishedJob(TypedDict, total=False):
     guaranteed: Annotated[
         bool | None, "whether it holds its GPUs in cells of its virtual cluster; null where none are declared"
     ]
+    unused_gpus: Annotated[
+        list[int],
+        "seconds for which each of its GPUs on its first node has been unused, or one number for all; empty: not reported",
+    ]
+    gpu_use_source: Annotated[str, "what was measured: nvml, or processes (their CPU time, a hint); empty: nothing"]
+    gpu_use: Annotated[str, "what is done about unused GPUs: none, shown, warned, demoted; empty: not reported"]
     why: Annotated[str, "why it waits, runs or is preempted"]
     profile: Annotated[PublishedProfile | None, "its traffic; null until a trial run has recorded it"]
 

@@ -1,6 +1,7 @@
-"""The number of ranks of a job that registered, as the controller counts them in the job's control folder.
+"""The number of ranks of a job that registered, as the controller counts them in the job's control folder, and their own work.
 
-Each rank that handles the checkpoint signal has a file there (control.py). The supervisor removes those of earlier runs.
+Each rank that handles the checkpoint signal has a file there (control.py). The supervisor removes those of earlier runs. Parameter
+servers are no ranks; those that report their own work have files in a folder beside.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tiresias.protocol.process_identity import NAME
 MOST_FILES = 100_000  # that are counted of a folder of the user
 MOST_READ = 1024  # that are read
 OWN_WORK = "own"  # the key of the seconds of own work of a step
+WHOLE_STEP = "whole"  # the key of the seconds of a whole step
 NODE = "node"  # the key of Slurm's name of its node
 WORK_S = 60.0  # between two reports of it by one rank
 
@@ -42,18 +44,20 @@ def registered(root: Path, uid: int, job_id: str) -> int:
 
 
 class RankWork(NamedTuple):
-    """How long the own work of a step takes a rank.
+    """How long the own work of a step takes a rank or a server.
 
     Attributes:
         node: Slurm's name of its node, else how the host names itself.
-        own: Seconds of a step without the exchange with other ranks; nan: not reported.
+        own: Seconds of a step without the exchange with the others; nan: not reported.
+        whole: Seconds of a whole step; nan: not reported.
     """
 
     node: str
     own: float
+    whole: float
 
 
-def work_of_ranks(root: Path, uid: int, job_id: str, restart: int) -> list[RankWork]:
+def work_of_ranks(root: Path, uid: int, job_id: str, restart: int, group: str = control.RANKS) -> list[RankWork]:
     """Return what the ranks of a run report, of MOST_READ files at most: claims of the job's owner.
 
     Args:
@@ -61,9 +65,10 @@ def work_of_ranks(root: Path, uid: int, job_id: str, restart: int) -> list[RankW
         uid: The owner of the job.
         job_id: The job.
         restart: Slurm's restart count of the run.
+        group: control.RANKS; or control.SERVERS, for parameter servers.
     """
     try:
-        with open_folder(control.job_folder(root, uid, job_id)) as folder, open_folder(control.RANKS, folder) as ranks:
+        with open_folder(control.job_folder(root, uid, job_id)) as folder, open_folder(group, folder) as ranks:
             with os.scandir(ranks) as found:
                 names = [one.name for one in islice(found, MOST_READ)]
             return [*_work(ranks, names, restart)] if os.fstat(folder).st_uid == uid else []
@@ -79,7 +84,9 @@ def _work(folder: int, names: list[str], restart: int) -> Iterator[RankWork]:
                 if isinstance(report, dict) and report.get("restart") == restart:
                     node = report.get(NODE)
                     yield RankWork(
-                        node if isinstance(node, str) and node else known["host"], _seconds(report.get(OWN_WORK))
+                        node if isinstance(node, str) and node else known["host"],
+                        _seconds(report.get(OWN_WORK)),
+                        _seconds(report.get(WHOLE_STEP)),
                     )
 
 

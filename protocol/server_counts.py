@@ -19,11 +19,13 @@ class ServerCounts(NamedTuple):
         least: The fewest.
         most: The most.
         cpus: CPUs of a worker, and of a server.
+        asynchronous: The owner states that each worker makes steps of its own (`--servers=MIN-MAX:async`).
     """
 
     least: int
     most: int
     cpus: int
+    asynchronous: bool = False
 
     def of_run(self, workers: int, cpus_per_task: int) -> int:
         """Return the servers of a run: as many as its tasks hold further CPUs for, and never fewer than the fewest."""

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict
 
-from tiresias.errors import TiresiasError
 from tiresias.protocol.published_cells import PublishedVirtualCluster
 from tiresias.protocol.published_job import PublishedDecision, PublishedJob, PublishedPause
-
-VERSION = 1
 
 
 class PublishedPolicy(TypedDict, total=False):
@@ -63,7 +60,13 @@ class PublishedNode(TypedDict, total=False):
     gpus: Annotated[int, "its GPUs"]
     allocations: Annotated[list[tuple[str, int]], "[managed job, GPUs]"]
     other_gpus: Annotated[int, "GPUs of unmanaged jobs"]
+    shared_gpus: Annotated[int, "those of them of which jobs hold parts (gres/shard, gres/mps)"]
     features: Annotated[list[str], "its features in slurm.conf"]
+    failing: Annotated[bool, "runs of several users failed there more often than elsewhere"]
+    slowness: Annotated[
+        float, "seconds a step of sensitive jobs, divided by those on the median node; missing: not known"
+    ]
+    slow: Annotated[bool, "it is persistently slow"]
 
 
 class PublishedMoves(TypedDict):
@@ -98,6 +101,28 @@ class PublishedPackLimit(TypedDict):
     jobs: Annotated[int, "kinds of jobs that ran both on few and on many nodes"]
     error: Annotated[float | None, "share of wrong answers in cross-validation"]
     why: Annotated[str, "why it was learned, or not"]
+
+
+class PublishedTable(TypedDict):
+    """What was learned of the slowdowns of jobs that share nodes."""
+
+    used: Annotated[bool, "whether it predicts slowdowns surely better than none does; otherwise none is expected"]
+    kinds: Annotated[int, "kinds of jobs of which it is known; 0 where it is not used"]
+    samples: Annotated[int, "timed runs beside jobs of one kind"]
+    error: Annotated[float | None, "mean relative error of slowdowns in cross-validation; null: too few runs"]
+    error_without: Annotated[float | None, "the same if none is expected"]
+
+
+class PublishedNodeSpeeds(TypedDict):
+    """What was learned of the speeds of nodes."""
+
+    used: Annotated[
+        bool, "whether they predict step times surely better than equal nodes do; otherwise nodes count as equal"
+    ]
+    samples: Annotated[int, "jobs on their nodes of which steps were timed and that others can be compared with"]
+    error: Annotated[float | None, "mean error of the logarithm of step times in cross-validation; null: too few"]
+    error_without: Annotated[float | None, "the same if all nodes are equal"]
+    slow: Annotated[list[str], "the nodes that are persistently slow"]
 
 
 class PublishedLoad(TypedDict):
@@ -145,13 +170,46 @@ class PublishedTotals(TypedDict):
     redone: Annotated[float, "GPU-seconds of steps that were done again"]
 
 
+class PublishedHolder(TypedDict):
+    """A job on a listed node that is not listed itself."""
+
+    id: Annotated[str, "as squeue prints it"]
+    submit_time: Annotated[float, "moment of the submission"]
+    nodes: Annotated[list[tuple[str, int]], "[node, GPUs there]"]
+
+
+class PublishedShare(TypedDict):
+    """An owner of jobs, where GPUs are shared between users or accounts."""
+
+    owner: Annotated[str, "the user or account, such as user alice"]
+    owner_use: Annotated[float | None, "what it used, in multiples of its share; null: it has no share"]
+    owner_share: Annotated[float | None, "its share of the GPUs; null: it used nothing"]
+
+
+class PublishedRest(TypedDict):
+    """Sums of what an answer for one screen leaves out."""
+
+    on_nodes: Annotated[int, "jobs on nodes that are not listed; with a user, only that user's, as in the next two"]
+    waiting: Annotated[int, "waiting jobs that are not listed"]
+    blocked: Annotated[int, "jobs that do not compete and are not listed"]
+    all_blocked: Annotated[int, "the same, of all users"]
+    holders: Annotated[list[PublishedHolder], "the jobs on the listed nodes that are not listed"]
+    nodes: Annotated[int, "nodes that are not listed"]
+    gpus: Annotated[int, "their GPUs"]
+    managed_gpus: Annotated[int, "of them, held by managed jobs"]
+    other_gpus: Annotated[int, "of them, held by unmanaged jobs"]
+    widest: Annotated[int, "the most GPUs of one node, listed or not"]
+    owners: Annotated[list[PublishedShare], "the owners of all jobs, those that used most of their shares first"]
+    more_owners: Annotated[int, "owners that are left out"]
+
+
 class Status(TypedDict, total=False):
     """The published document."""
 
     version: Annotated[int, "of this format"]
     time: Annotated[float, "moment of Slurm's snapshot"]
     cluster: Annotated[str, "ClusterName"]
-    mode: Annotated[str, "shadow or exact"]
+    mode: Annotated[str, "shadow, assist or exact"]
     backend: Annotated[str, "pyslurm or commands"]
     slurm: Annotated[str, "Slurm's version"]
     tiresias: Annotated[str, "the controller's version"]
@@ -164,8 +222,13 @@ class Status(TypedDict, total=False):
     cycle: Annotated[PublishedCycle, "the newest cycles"]
     alarms: Annotated[list[str], "what an admin should look at, one line each"]
     packlimit: Annotated[PublishedPackLimit, "the limit of skew"]
+    interference: Annotated[
+        PublishedTable | None,
+        "the expected slowdowns of jobs on one node; null where the style of placement does not use them",
+    ]
+    node_speeds: Annotated[PublishedNodeSpeeds, "the speeds of nodes by the step times of jobs"]
     paused: Annotated[PublishedPause | None, "null: not paused"]
-    shadow: Annotated[PublishedShadow | None, "null in mode exact"]
+    shadow: Annotated[PublishedShadow | None, "null in other modes"]
     rpc: Annotated[PublishedRpc, "calls to slurmctld"]
     queues: Annotated[list[PublishedQueue], "the queues, the first one first"]
     jobs: Annotated[list[PublishedJob], "jobs with GPUs, then waiting jobs, each in the order of the policy"]
@@ -179,11 +242,7 @@ class Status(TypedDict, total=False):
     virtual_clusters: Annotated[
         list[PublishedVirtualCluster], "the virtual clusters, in the order of the configuration"
     ]
-
-
-def check_version(status: Status) -> None:
-    """Raise TiresiasError where the controller publishes another version of the format than this command reads."""
-    if (found := status.get("version")) != VERSION:
-        raise TiresiasError(
-            f"the controller publishes version {found}, this command reads {VERSION}: use the same release"
-        )
+    rest: Annotated[
+        PublishedRest,
+        "only in an answer for one screen (`lines`), which lists the first jobs and nodes alone: sums of the others",
+    ]

@@ -4,8 +4,8 @@ and the controller reads.
 <control root>/<uid>/submitted/<digest>.json, one file for each path from which the user submits, and for each job name where the
 script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...], "opportunistic":
 [[epoch second, choice], ...], "elastic": [[epoch second, sizes], ...]}, the newest last; an entry for each change. A job's script
-is the newest one before its submission, and its choice and its sizes as well. The user wrote it: it counts for that user's jobs
-only.
+is the newest one before its submission, and its choice and its sizes as well. Where several can be meant, the batch script shows
+which one is (batch_script_statements.py). The user wrote the file: it counts for that user's jobs only.
 """
 
 from __future__ import annotations
@@ -71,22 +71,17 @@ def at(scripts: list[tuple[int, str]], submit: int) -> str:
     return next((script for since, script in reversed(scripts) if since <= submit + SKEW), "")
 
 
-def choice_at(noted: list[tuple[int, str]], submit: int) -> str:
-    """The choice of what was submitted then; "" where none is known, or where another one follows so soon that the
-    clocks do not show which one was meant."""
+def choices_at(noted: list[tuple[int, str]], submit: int) -> set[str]:
+    """Return the choices that what was submitted then can have: several where another one follows so soon that the clocks do not
+    show which one is meant."""
     before = [choice for since, choice in noted if since <= submit][-1:]
-    found = {*before, *(choice for since, choice in noted if submit < since <= submit + SKEW)}
-    return found.pop() if len(found) == 1 else ""
+    return {*before, *(choice for since, choice in noted if submit < since <= submit + SKEW)}
 
 
-def sizes_at(noted: list[tuple[int, str]], submit: int) -> str:
-    """Return the sizes of what was submitted then; "" where others were noted at about that time, by another submission.
-
-    A job of unknown sizes starts with the GPUs that it requests, and its supervisor reports its sizes.
-    """
+def sizes_at(noted: list[tuple[int, str]], submit: int) -> set[str]:
+    """Return the sizes that what was submitted then can have: several where others were noted at about that time."""
     before = [one for since, one in noted if since < submit - SKEW][-1:]
-    found = {*before, *(one for since, one in noted if submit - SKEW <= since <= submit + SKEW)}
-    return found.pop() if len(found) == 1 else ""
+    return {*before, *(one for since, one in noted if submit - SKEW <= since <= submit + SKEW)}
 
 
 def note(root: Path, of: str, script: str, choice: str = "", elastic: str = "") -> None:

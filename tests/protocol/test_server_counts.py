@@ -59,6 +59,9 @@ def test_the_proportion_is_that_of_the_most_servers_to_the_most_workers() -> Non
         ("1-8+1-257*1", None),
         ("1-8+1-4", None),
         ("1-8+1-4*2\n", None),
+        ("1-8+1-4*2:async", ElasticSizes(1, 8, 1, ServerCounts(1, 4, 2, asynchronous=True))),
+        ("1-8+1-4*2:sync", None),
+        ("1-8:async", None),
     ],
 )
 def test_the_text_of_sizes(text: str, sizes: ElasticSizes | None) -> None:
