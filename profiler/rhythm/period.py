@@ -1,8 +1,8 @@
 """The period of the iterations, by a weighted vote of all streams and of the load over time.
 
 A stream votes by the repeat of its sequence of sizes; without an order, by the count of each size; without clear counts, by
-the return of its anchors. AUTOPERIOD votes by the load over time. Each vote has a weight; the period with most weight wins,
-and its share of the whole weight is the confidence.
+its pauses; without clear pauses, by the return of its anchors. AUTOPERIOD votes by the load over time. Each vote has a weight;
+the period with most weight wins, and its share of the whole weight is the confidence.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from tiresias.profiler.recordings.layout import Bools, Floats
 from tiresias.profiler.recordings.messages import Stream
 from tiresias.profiler.rhythm.counts import common_count
 from tiresias.profiler.rhythm.iteration_time import iteration_time
+from tiresias.profiler.rhythm.pauses import paused
 from tiresias.profiler.rhythm.sequence import Repeat, repeat
 from tiresias.profiler.rhythm.sizes import Classes, alike, anchors, weighted_median
 from tiresias.profiler.rhythm.spectrum import autoperiod
 
 CLEAR = 0.8  # the least score of a sequence, and of counts
 AGREE = 0.2  # periods that differ by less are the same one, seen through what else a machine does
-KINDS = ("sequence", "counts", "anchors", "spectrum")
+KINDS = ("sequence", "counts", "pauses", "anchors", "spectrum")
 # what it weighs: it takes two halves that look alike for two iterations, and ten with an evaluation for one
 SPECTRUM = 0.3
 
@@ -53,7 +54,7 @@ class Votes(NamedTuple):
 
 def rhythm(stream: Stream, classes: Classes) -> Repeat | None:
     """Return the repeat of a stream if its sizes show it clearly, else None."""
-    for estimate in (repeat, common_count):
+    for estimate in (repeat, common_count, paused):
         found = estimate(stream, classes)
         if found and found.score >= CLEAR and found.seconds > 0:
             return found

@@ -120,6 +120,23 @@ def test_a_ring_with_one_bucket(segments: int) -> None:
     assert inside.bytes == pytest.approx(segments << 20, rel=0.1)
 
 
+@pytest.mark.parametrize("evaluated", [0, 10])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_ring_of_two_on_a_busy_machine(seed: int, evaluated: int) -> None:
+    """Four messages of one size, two at a time; each third step waits for a processor for up to twice the computation."""
+    draw = random.Random(seed)
+    clock, iterations = 0.0, []
+    for number in range(30):
+        clock += 0.05 + 0.5 * (evaluated > 0 and number % evaluated == 0) + delay(draw)
+        iterations.append([(clock := clock + share * delay(draw), 400_206) for share in (0.5, 0.2, 1.0, 0.2)])
+    _, (inside,) = found(stream(iterations))
+    assert (inside.iterations, inside.bytes) == (30, 4 * 400_206)
+
+
+def delay(draw: random.Random) -> float:
+    return draw.expovariate(1 / 0.002) + (draw.uniform(0, 0.1) if draw.random() < 1 / 3 else 0.0)
+
+
 def test_a_ring_with_buckets() -> None:
     sizes = [size for size in (500_000, 800_000, 300_000) for _ in range(6)]
     period, (inside,) = found(iterate(sizes, [1.0] * 20))

@@ -1,0 +1,1 @@
+"""Step times beside generators of load, as samples for `tiresias interference fit`."""
