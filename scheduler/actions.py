@@ -62,11 +62,15 @@ class Resize:
 
     Attributes:
         job: Id of the job.
-        gpus: The size that the decision found for it.
+        gpus: The size that the decision found for it; its present one where the number of its parameter servers changes alone.
+        is_sample: The size is measured, so that the speed of the job can be predicted.
+        beneficiary: Id of the job that starts on GPUs that it releases, as of a preemption; "": there is none.
     """
 
     job: str
     gpus: int
+    is_sample: bool = False
+    beneficiary: str = ""
 
 
 PlannedAction: TypeAlias = (

@@ -18,6 +18,9 @@ from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS, T
 
 ORDERS = ("running_first", "first_start", "last_start")
 
+FAIRNESS = ("none", "users", "accounts")
+ATTAINED = ("job", "array", "user")
+
 PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
 
 # A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.
@@ -133,6 +136,13 @@ class PolicyConfig:
         "a whole number, 0 or more",
         _count,
     )
+    interval: float = _knob(
+        0.0,
+        "seconds between two moments at which running jobs are preempted or change their size; a simulation starts jobs at these "
+        "moments only, too; 0: at any moment",
+        "seconds, 0 or more",
+        _not_negative,
+    )
     quantum: float = _knob(300.0, "seconds of a turn of time_sharing", "seconds, 1 or more", _one_or_more)
     admission: str = _knob(
         "shared",
@@ -150,6 +160,40 @@ class PolicyConfig:
         ", ".join(SIZINGS.built_in),
         _named_in(SIZINGS),
         SIZINGS,
+    )
+    size_samples: int = _knob(
+        0,
+        "sizes at which steps of a new elastic job, or of jobs of its kind, are timed before its size is chosen by predictions; 0: "
+        "it is not sampled",
+        "a whole number, 0 or more",
+        _count,
+    )
+    sample_time: float = _knob(
+        60.0, "seconds of each of these samples, from its first step", "seconds, 0 or more", _not_negative
+    )
+    fairness: str = _knob(
+        "none",
+        "owners that share the GPUs: users, or accounts; what one used more than the others, by shares, counts against its jobs",
+        ", ".join(FAIRNESS),
+        lambda value: value in FAIRNESS,
+    )
+    attained: str = _knob(
+        "job",
+        "whose service ranks a job by its attained service: its own, that of its job array, or that of all jobs of its user",
+        ", ".join(ATTAINED),
+        lambda value: value in ATTAINED,
+    )
+    usage_half_life: float = _knob(
+        43200.0,
+        "seconds after which the service of a user, an account or an array counts half",
+        "seconds above 0, or inf",
+        _positive,
+    )
+    usage_period: float = _knob(
+        3600.0,
+        "seconds between two counts of that service, at each of which the order may change",
+        "seconds, 1 or more",
+        _one_or_more,
     )
     eviction: str = _knob(
         "by_policy",
@@ -191,6 +235,10 @@ class PolicyConfig:
             cooldown=self.cooldown / factor,
             preemption_cost=self.preemption_cost / factor,
             quantum=self.quantum / factor,
+            interval=self.interval / factor,
+            sample_time=self.sample_time / factor,
+            usage_half_life=self.usage_half_life / factor,
+            usage_period=max(self.usage_period / factor, 1.0),
         )
 
     @property
@@ -198,6 +246,11 @@ class PolicyConfig:
         """GPU-seconds at which the queues of the policy end; none where it has no queues."""
         limits: tuple[float, ...] = POLICIES[self.name].queue_limits(self)
         return limits
+
+    @property
+    def counts_owners(self) -> bool:
+        """Whether the service of users, accounts or arrays changes the order of jobs."""
+        return self.fairness != "none" or self.attained != "job"
 
     @property
     def needs_snapshots(self) -> bool:

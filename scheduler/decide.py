@@ -11,7 +11,8 @@
    nodes is skipped as one that does not fit, and the walk is repeated without it.
 6. Running jobs that were not selected are preempted only where a reservation needs their nodes. Where that is configured and its
    gain exceeds its cost, running jobs that may run on any nodes are preempted to defragment nodes for the first skipped job.
-7. Running elastic jobs that keep their GPUs change their size where that pays.
+   An elastic one for which GPUs are left beside the reservations is not preempted but resized: it goes on with them at once.
+7. Running elastic jobs that keep their GPUs change their size where that pays and nodes have room for the new size.
 
 For jobs that may run on any nodes the outcome is that of the paper's walk. The next snapshot yields the same reservation, as its
 victims are being preempted there; no other victims are chosen meanwhile.
@@ -26,10 +27,12 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import free_only
 from tiresias.scheduler.admit.rules import not_admitted
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Bools, Effect, Plan, Snapshot
+from tiresias.scheduler.model import Bools, Effect, Ints, Plan, Snapshot
 from tiresias.scheduler.place.selected_parts import with_parts
+from tiresias.scheduler.placeable_sizes import placeable
 from tiresias.scheduler.plan_builder import PlanBuilder
-from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.idle_gpus import ranking_of
+from tiresias.scheduler.rank.policies import policy_of
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import reason as reason
@@ -54,38 +57,40 @@ def decide(
 
     O(jobs log jobs + started jobs x nodes); each job that is skipped, as no nodes fit it, costs up to one more walk.
     """
-    policy = policy or POLICIES[config.name]
-    ranking = ranking or policy.rank(snapshot, config)
+    policy = policy or policy_of(config)
+    ranking = ranking or ranking_of(policy, snapshot, config)
     barred = not_admitted(snapshot, config.admission, ranking.order)
     requested = snapshot.jobs.gpus
-    snapshot, sizes = sized(snapshot, config, ranking.order)
-    plan = _decided(snapshot, config, policy, ranking, barred)
-    is_sized = sizes is not requested
+    snapshot, found = sized(snapshot, config, ranking.order)
+    is_sized = found.sizes is not requested
+    sizes = found.sizes if is_sized else None
+    plan = _decided(snapshot, config, policy, ranking, barred, sizes)
     if is_sized and (smaller := at_least_size(snapshot, plan)) is not None:
-        snapshot, plan = smaller, _decided(smaller, config, policy, ranking, barred)
+        snapshot, plan = smaller, _decided(smaller, config, policy, ranking, barred, sizes)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.effect == Effect.START)).any():
-        plan = _decided(snapshot, config, policy, ranking, on_trial | barred)
+        plan = _decided(snapshot, config, policy, ranking, on_trial | barred, sizes)
     for row in np.flatnonzero(barred).tolist():
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
     if is_sized:
-        plan = replace(
-            plan, actions=(*plan.actions, *resizes(snapshot, sizes, plan, config, weighs_cost(config.sizing)))
-        )
-    plan = with_counts(with_servers(plan, snapshot.jobs, config.sizing), snapshot.jobs)
+        changes = resizes(snapshot, found.sizes, plan, config, weighs_cost(config.sizing), found.sampled)
+        plan = replace(plan, actions=(*plan.actions, *placeable(snapshot, changes)))
+    plan = with_counts(with_servers(plan, snapshot.jobs, config.sizing, found), snapshot.jobs)
     return with_parts(plan, snapshot)
 
 
-def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking, left_out: Bools) -> Plan:
-    """Return the plan without the waiting jobs `left_out`, shape (jobs,).
+def _decided(
+    snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking, left_out: Bools, sizes: Ints | None
+) -> Plan:
+    """Return the plan without the waiting jobs `left_out`, shape (jobs,). sizes: as for PlanBuilder.
 
     Where a starving job does not fit, the decision is made again: for the jobs ahead of it as before, and lower-ranked jobs start
     only on free GPUs that are not kept free for it.
     """
-    builder = PlanBuilder(snapshot, config, policy, ranking, left_out)
+    builder = PlanBuilder(snapshot, config, policy, ranking, left_out, sizes=sizes)
     assignment = builder.assign()
     for row in builder.starving(assignment):
-        drained = PlanBuilder(snapshot, config, policy, ranking, left_out, row)
+        drained = PlanBuilder(snapshot, config, policy, ranking, left_out, row, sizes)
         if (kept := drained.keeping_free(row)) is not None:
             return drained.plan(kept)
     return builder.plan(assignment)

@@ -21,6 +21,7 @@ from tiresias.scheduler.actions import Preempt as Preempt
 from tiresias.scheduler.actions import Rebind as Rebind
 from tiresias.scheduler.actions import Resize as Resize
 from tiresias.scheduler.actions import Start as Start
+from tiresias.scheduler.interference_table import InterferenceTable
 from tiresias.scheduler.reason_codes import Reason
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
@@ -134,6 +135,21 @@ class Jobs:
         servers: Of the GPUs of a job those that its parameter servers hold; 0, the neutral value: it has none.
         servers_by_gpus: Of each job whose parameter servers hold CPUs alone their number by its GPUs, shape (GPUs + 1,); its
             `seconds_by_size` has one row. None: it has no such servers; None of all jobs, the neutral value: no job has.
+        sizes_timed: The sizes (servers that take GPUs, GPUs) at which steps of each job, or of others of its kind, were timed;
+            None of a job: it is not timed, and not sampled. None of all jobs, the neutral value: none is.
+        starts: How often each job has started; neutral: not known.
+        cpus_by_gpus: CPUs for each GPU of such a job by its GPUs, those of its servers included, shape (GPUs + 1,). None: as of
+            `servers_by_gpus`.
+        demoted: Jobs that are ranked after all others, as they do not use their GPUs (rank/idle_gpus.py); None: none.
+        owner_excess: GPU-seconds that the owner of each job used more than others, by shares (`fairness/owner_shares.py`); None,
+            the neutral value: owners do not share.
+        last_nodes: Names of the nodes of the last run of each waiting job, empty where it never ran; None, the neutral value: not
+            known. A restart prefers them where nothing else differs (`place/last_nodes.py`).
+        seconds_now: Predicted seconds of training left of each such job that runs, with the number of servers that it has; nan, the
+            neutral value: not known.
+        interference_kind: The row of each job in `Snapshot.interference`; -1, the neutral value: nothing is expected of it.
+        speed_sensitivity: How much slower each job is on slow nodes, 0 to 1 (`place/speed_needs.py`); neutral: 1.
+        locality_penalty: How much slower it is on several nodes, 1 or more, or inf (as above); neutral: LOCALITY_PENALTY.
     """
 
     id: tuple[str, ...]
@@ -172,6 +188,16 @@ class Jobs:
     uncertain: Bools | None = None
     servers: Ints | None = None
     servers_by_gpus: tuple[Ints | None, ...] | None = None
+    sizes_timed: tuple[tuple[tuple[int, int], ...] | None, ...] | None = None
+    starts: Ints | None = None
+    cpus_by_gpus: tuple[Floats | None, ...] | None = None
+    seconds_now: Floats | None = None
+    demoted: Bools | None = None
+    owner_excess: Floats | None = None
+    last_nodes: tuple[frozenset[str], ...] | None = None
+    interference_kind: Ints | None = None
+    speed_sensitivity: Floats | None = None
+    locality_penalty: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.id)
@@ -190,6 +216,7 @@ class Nodes:
         gpu_type: GPU types, with commas between several.
         features: Node features.
         last_resort: Nodes that jobs use only where no others suffice; neutral: none.
+        slowness: Seconds a step of sensitive jobs on each node, divided by those on the median node; neutral: all nodes are equal.
     """
 
     name: tuple[str, ...]
@@ -200,6 +227,7 @@ class Nodes:
     gpu_type: tuple[str, ...]
     features: tuple[frozenset[str], ...]
     last_resort: Bools | None = None
+    slowness: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.name)
@@ -238,6 +266,14 @@ class Quota:
     amounts: Mapping[int, float]
 
 
+class TrainedPlacement(Protocol):
+    """A network that was trained to place jobs (`place/learned/weights_file.py`)."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the topology for which it was trained."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The jobs and nodes at one moment: the input of a decision.
@@ -248,6 +284,8 @@ class Snapshot:
         nodes: The nodes that they may use.
         allocations: What they hold.
         quotas: Slurm's limits on several jobs together.
+        interference: What jobs on one node are expected to do to each other; None: nothing is expected.
+        trained: The network by which jobs of the style `learned` are placed; None: they are placed by `least_interference`.
     """
 
     time: float
@@ -255,6 +293,8 @@ class Snapshot:
     nodes: Nodes
     allocations: Allocations
     quotas: tuple[Quota, ...] = ()
+    interference: InterferenceTable | None = None
+    trained: TrainedPlacement | None = None
 
 
 class RankWords(Protocol):
@@ -297,8 +337,17 @@ class Plan:
 
     @property
     def preemptions(self) -> tuple[Preempt, ...]:
-        """The actions that preempt a job. O(actions)."""
-        return tuple(action for action in self.actions if isinstance(action, Preempt))
+        """The jobs that release GPUs for another one: preempted ones, and those that go on with fewer. O(actions)."""
+        return tuple(Preempt(action.job, action.beneficiary) for action in self.releases)
+
+    @property
+    def releases(self) -> tuple[Preempt | Resize, ...]:
+        """The actions that release GPUs for another job. O(actions)."""
+        return tuple(
+            action
+            for action in self.actions
+            if isinstance(action, Preempt) or (isinstance(action, Resize) and action.beneficiary)
+        )
 
     @property
     def rebindings(self) -> tuple[Rebind, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -17,9 +17,10 @@ from tiresias.scheduler.evict.drain import Drain
 from tiresias.scheduler.evict.eviction import Walk
 from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.idle_pools import unchanged
-from tiresias.scheduler.model import Bools, Effect, Floats, Ints, JobState, Plan, Preempt, Snapshot, Start
+from tiresias.scheduler.model import Bools, Effect, Floats, Ints, JobState, Plan, Preempt, Resize, Snapshot, Start
 from tiresias.scheduler.place.candidate_nodes import Placement
 from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdings, PlacementRequest, free
+from tiresias.scheduler.place.last_nodes import AlikeNodes, on_last_nodes, rows_of_last_nodes
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.placement_requests import PlacementRequests
 from tiresias.scheduler.rank.policy import Policy, Ranking
@@ -27,6 +28,7 @@ from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
 from tiresias.scheduler.selection import evicted
+from tiresias.scheduler.size.smaller_sizes import smaller_sizes
 
 _WAITING, _RUNNING, _RELEASING = int(JobState.WAITING), int(JobState.RUNNING), int(JobState.RELEASING)  # compare faster
 
@@ -41,6 +43,7 @@ class PlanBuilder:
         ranking: The order of the jobs.
         left_out: Waiting jobs that are not to start now, shape (jobs,).
         up_to: Only waiting jobs ahead of this row compete for GPUs; None: all of them.
+        sizes: The GPUs that the sizing found for each job, shape (jobs,); None: all jobs have fixed sizes.
     """
 
     def __init__(
@@ -51,10 +54,11 @@ class PlanBuilder:
         ranking: Ranking,
         left_out: Bools,
         up_to: int | None = None,
+        sizes: Ints | None = None,
     ) -> None:
-        self._snapshot, self._config, self._policy = snapshot, config, policy
+        self._snapshot, self._config, self._policy, self._sizes = snapshot, config, policy, sizes
         self._ranking = ranking
-        self._placer, self._holdings = Placer(snapshot.nodes), Holdings(snapshot)
+        self._placer, self._holdings = Placer(snapshot), Holdings(snapshot)
         jobs = snapshot.jobs
         self._rank = np.empty(len(jobs), np.int64)
         self._rank[self._ranking.order] = np.arange(len(jobs))
@@ -238,21 +242,60 @@ class PlanBuilder:
         jobs = self._snapshot.jobs
         order = self._ranking.order
         preemptions = assignment.victims(order[(self._competes & ~assignment.keeps)[order]].tolist())
+        smaller = self._smaller_sizes(assignment, preemptions)
         preemptions |= self._defragment(assignment)
+        starts = self._on_last_nodes(assignment)
         effect = unchanged(jobs)
         effect[list(assignment.starts)] = Effect.START
         effect[list(preemptions)] = Effect.PREEMPT
-        victims = (Preempt(jobs.id[row], jobs.id[other]) for row, other in preemptions.items())
+        victims = (
+            Resize(jobs.id[row], smaller[row], beneficiary=jobs.id[other])
+            if row in smaller
+            else Preempt(jobs.id[row], jobs.id[other])
+            for row, other in preemptions.items()
+        )
         return Plan(
             effect,
             self._ranking.queue,
             self._rank,
-            actions=(*self._named(assignment.starts), *victims),
+            actions=(*self._named(starts), *victims),
             promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
             reserved=tuple(self._named(assignment.reserved)),
             why=self._blocked() | self._why,
             standing=Standing(self._snapshot, self._ranking.queue, self._policy, self._config),
         )
+
+    def _on_last_nodes(self, assignment: Assignment) -> dict[int, Placement]:
+        """Return the placements of the starts, with nodes exchanged for those of last runs where nothing else differs."""
+        snapshot = self._snapshot
+        last = rows_of_last_nodes(snapshot.jobs.last_nodes, snapshot.nodes, assignment.starts)
+        if not last:
+            return assignment.starts
+        starts, reserved = assignment.starts, {node for each in assignment.reserved.values() for node, _ in each}
+        alike = AlikeNodes(
+            snapshot.nodes,
+            assignment.capacity,
+            starts,
+            reserved,
+            self._requests.of,
+            self._placer.surroundings.neighbours,
+        )
+        return on_last_nodes(starts, last, alike)
+
+    def _smaller_sizes(self, assignment: Assignment, victims: Iterable[int]) -> dict[int, int]:
+        """Return the sizes with which victims go on at once on GPUs that are left when all others have theirs, by row."""
+        if self._sizes is None:
+            return {}
+        later = assignment.capacity.later
+
+        def takes(row: int, gpus: int) -> bool:
+            kind = self._requests.of(row)
+            placement = self._placer.place(kind, gpus, later)
+            if placement is not None:
+                later.take(kind, placement)
+            return placement is not None
+
+        return smaller_sizes(self._snapshot.jobs, self._sizes, victims, takes)
 
     def _blocked(self) -> dict[int, Reason]:
         """Jobs that a quota keeps waiting."""

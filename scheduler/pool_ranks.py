@@ -14,6 +14,7 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Bools, Ints, Jobs, Snapshot
+from tiresias.scheduler.rank.idle_gpus import demotion_key, ranking_of
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, SortKeys, ordered
 from tiresias.scheduler.table_rows import rows_of
 
@@ -32,6 +33,12 @@ class AlikePools:
     policy: Policy
     pools: Ints
     of_job: Bools
+
+    @property
+    def queue_key(self) -> int:
+        """Place of the queue among the keys of the policy."""
+        assert isinstance(self.policy, IncrementalPolicy), "as `PoolRanks.ranked` has it"
+        return self.policy.queue_key
 
 
 class PooledJobs:
@@ -124,9 +131,10 @@ class PoolRanks:
                 continue
             rows = np.flatnonzero(each.of_job)
             keys, now_promoted = _sort_keys(pooled, each, rows)
-            queue[rows], promoted[rows] = keys[0], now_promoted
+            queue[rows], promoted[rows] = keys[each.queue_key], now_promoted
             ids = pooled.jobs.id if len(rows) == count else [pooled.jobs.id[row] for row in rows.tolist()]
-            order[each.of_job[order]] = rows[ordered([pooled.pool[rows], *keys], ids)]
+            last = [key[rows] for key in demotion_key(pooled.jobs)]
+            order[each.of_job[order]] = rows[ordered([pooled.pool[rows], *last, *keys], ids)]
         return order, queue, promoted
 
 
@@ -139,7 +147,7 @@ def order_among(snapshot: Snapshot, chosen: Bools, config: PolicyConfig, policy:
     ranks = PoolRanks(PooledJobs(snapshot.time, snapshot.jobs, pool, [(config, policy)]))
     if ranks.ranked[0]:
         return ranks.order
-    order = policy.rank(snapshot, config).order
+    order = ranking_of(policy, snapshot, config).order
     return order[chosen[order]]
 
 

@@ -92,7 +92,15 @@ def part_of(snapshot: Snapshot, pool: NodePool) -> Snapshot:
     own = rows_of(held, here)
     own = replace(own, job=row_of[own.job], node=node_of[own.node])
     quotas = tuple(quota_of_rows(quota, row_of) for quota in snapshot.quotas)
-    return Snapshot(snapshot.time, rows_of(snapshot.jobs, pool.jobs), rows_of(snapshot.nodes, pool.nodes), own, quotas)
+    return Snapshot(
+        snapshot.time,
+        rows_of(snapshot.jobs, pool.jobs),
+        rows_of(snapshot.nodes, pool.nodes),
+        own,
+        quotas,
+        snapshot.interference,
+        snapshot.trained,
+    )
 
 
 def quota_of_rows(quota: Quota, row_of: Ints) -> Quota:
@@ -103,15 +111,23 @@ def quota_of_rows(quota: Quota, row_of: Ints) -> Quota:
 def _joined(jobs: Jobs, found: PoolDecisions) -> Plan:
     """One plan. Ranks count through, pool by pool."""
     effect, plans = unchanged(jobs), list[Plan]()
+    servers = np.zeros(len(jobs), np.int64)
     for part in found.busy:
         effect[part.pool.jobs] = part.plan.effect
         plans.append(part.plan)
+        if part.plan.servers is not None:
+            servers[part.pool.jobs] = part.plan.servers
     return Plan(
         effect,
         *found.order(),
-        actions=(*(one for plan in plans for one in plan.starts), *(one for plan in plans for one in plan.preemptions)),
+        actions=(
+            *(one for plan in plans for one in plan.starts),
+            *(one for plan in plans for one in plan.releases),
+            *(one for plan in plans for one in plan.resizes if not one.beneficiary),
+        ),
         promoted=tuple(found.promoted(jobs.id)),
         reserved=tuple(one for plan in plans for one in plan.reserved),
         why=found.why(),
         standing=JoinedStanding(found.parts),
+        servers=servers if any(plan.servers is not None for plan in plans) else None,
     )

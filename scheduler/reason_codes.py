@@ -32,6 +32,13 @@ class ReasonCode(IntEnum):
     BEYOND_CELLS = 16  # text: the virtual cluster; amount: its GPUs; needed: requested GPUs
     PREEMPTED_FOR_CELLS = 17  # text: the virtual cluster of the job in `jobs`, which starts on these GPUs
     CONFINED = 18  # the job belongs to no virtual cluster, and may not run opportunistically
+    SLURM_ORDER = 19  # mode assist: Slurm starts the job by its own order; text: an unmanaged job that it ranks first
+    SLURM_HEAD = 20  # mode assist: Slurm ranks the job first, and no preemption for it is possible or gains time
+    ASSIST_COSTS = (
+        21  # mode assist: as SLURM_HEAD; seconds: the expected wait; amount: seconds that a preemption would cost
+    )
+    ASSISTED = 22  # mode assist: jobs in `jobs` are preempted for the job; seconds, amount: as above
+    PREEMPTED_TO_ASSIST = 23  # mode assist: text: the beneficiary; seconds, amount: as above
 
 
 class Reason(NamedTuple):
@@ -40,7 +47,7 @@ class Reason(NamedTuple):
     Attributes:
         code: What happened.
         text: A job id, an admission rule or Slurm's reason.
-        amount: Nodes, GPUs or cells.
+        amount: Nodes, GPUs, cells or seconds.
         seconds: A duration.
         nodes: Names of nodes with GPUs.
         level: Type of a cell of a virtual cluster, such as node or leaf.

@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import obstacle
+from tiresias.scheduler.assist_words import ASSIST_WORDS
 from tiresias.scheduler.cell_words import CELL_WORDS
-from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot, Start
+from tiresias.scheduler.model import Effect, JobState, Plan, Preempt, Resize, Snapshot, Start
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 
 NEVER = Reason(ReasonCode.NEVER_FITS)
@@ -47,8 +48,8 @@ _WORDS: Mapping[ReasonCode, str] = {
 
 def in_words(reason: Reason) -> str:
     """The text of a reason."""
-    if reason.code in CELL_WORDS:
-        return CELL_WORDS[reason.code](reason)
+    if words := CELL_WORDS.get(reason.code) or ASSIST_WORDS.get(reason.code):
+        return words(reason)
     count = "one node" if reason.amount == 1 else f"{reason.amount} nodes"
     return _WORDS[reason.code].format(
         text=reason.text, count=count, seconds=reason.seconds, places=_on_nodes(reason.nodes)
@@ -79,7 +80,13 @@ def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
             return "runs, and may not be preempted now"
         return f"runs: {_standing(plan, row)}"
     if action == Effect.PREEMPT:
-        return f"gives way to job {_beneficiaries(plan)[jobs.id[row]]}: {_standing(plan, row)}"
+        one = _releases(plan)[jobs.id[row]]
+        how = (
+            f"goes on with {_gpus(one.gpus)}, so that others are free for"
+            if isinstance(one, Resize)
+            else "gives way to"
+        )
+        return f"{how} job {one.beneficiary}: {_standing(plan, row)}"
     if action == Effect.RELEASE:
         return "releases its GPUs"
     return _why_it_waits(plan, snapshot, row)
@@ -151,5 +158,5 @@ def _nodes_of(plan: Plan) -> dict[str, Start]:
 
 
 @lru_cache(maxsize=4)
-def _beneficiaries(plan: Plan) -> dict[str, str]:
-    return {one.job: one.beneficiary for one in plan.preemptions}
+def _releases(plan: Plan) -> dict[str, Preempt | Resize]:
+    return {one.job: one for one in plan.releases}

@@ -14,10 +14,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tiresias.scheduler.plugin import PluginError, guarded
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 IMPORT_TIMEOUT_S = 20.0
 
@@ -110,4 +112,6 @@ def _points(group: str) -> tuple[EntryPoint, ...]:
 @functools.cache
 def installed() -> Any:
     """The entry points of all installed packages. `installed.cache_clear()` makes the next use read them again."""
+    from importlib.metadata import entry_points  # takes as long to import as all else that `tiresias status` needs
+
     return entry_points()

@@ -78,10 +78,16 @@ PLACEMENTS: Registry[Any] = Registry(  # the first three in the order of `model.
         "load_balancing": f"{_HERE}.place.baselines:load_balancing",
         "random": f"{_HERE}.place.baselines:random",
         "even": f"{_HERE}.place.even:even",
+        "least_interference": f"{_HERE}.place.least_interference:least_interference",
+        "tetris": f"{_HERE}.place.tetris:tetris",
+        "learned": f"{_HERE}.place.learned.learned_placement:learned",
+        "fastest_nodes": f"{_HERE}.place.fastest_nodes:fastest_nodes",
     },
     f"{_HERE}.place.placements:accepted",
 )
 TRIAL_ONLY = ("apart",)  # placements that are chosen for trial runs, not by name
+# Those that read the context of a placement (`place/placement_context.py`); they honour `Request.gpus_per_node` themselves.
+WITH_CONTEXT = ("least_interference", "tetris", "learned", "fastest_nodes")
 TRACE_FORMATS: Registry[Any] = Registry(  # of the simulator; listed here so that all names are known without it
     "tiresias.trace_formats",  # the first format that recognises a file reads it
     {

@@ -8,8 +8,8 @@ node, in the order of their indexes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -48,6 +48,7 @@ class Topology:
         parts: for each of them the number of parts of each node, shape (nodes,); 1 where none are known.
         selectable: whether a start selects the parts of each node (`Start.parts`), shape (nodes,); None: of no node. Otherwise
             Slurm selects the GPUs, and their parts are predicted until Slurm reports them.
+        uneven: the GPUs of each of the finest parts of a node, by its row, where these parts differ in size: GPUs of several types.
     """
 
     gpus: Ints
@@ -56,6 +57,7 @@ class Topology:
     part_names: tuple[str, ...] = ()
     parts: tuple[Ints, ...] = ()
     selectable: Bools | None = None
+    uneven: Mapping[int, Parts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.group_names) != len(self.groups) or len(self.part_names) != len(self.parts) or not self.groups:
@@ -78,7 +80,11 @@ class Topology:
         return cls(counted, tuple(names[::-1]), tuple(levels[::-1]))
 
     def with_parts(
-        self, names: Sequence[str], divisions: Sequence[Division], selectable: Sequence[bool] | None = None
+        self,
+        names: Sequence[str],
+        divisions: Sequence[Division],
+        selectable: Sequence[bool] | None = None,
+        uneven: Mapping[int, Parts] | None = None,
     ) -> Topology:
         """Return the tree with parts of nodes.
 
@@ -86,16 +92,21 @@ class Topology:
             names: The levels, the finest one first.
             divisions: For each node the number of its parts on each level, in the same order.
             selectable: Whether a start selects the parts of each node; None: of no node.
+            uneven: As the attribute.
         """
         columns = np.array(divisions, np.int64).reshape(len(self), len(names)).T
         chosen = None if selectable is None else np.array(selectable, np.bool_)
-        return Topology(self.gpus, self.group_names, self.groups, tuple(names[::-1]), tuple(columns[::-1]), chosen)
+        above = (self.gpus, self.group_names, self.groups)
+        return Topology(*above, tuple(names[::-1]), tuple(columns[::-1]), chosen, uneven or {})
 
     def of_nodes(self, rows: Ints) -> Topology:
         """Return the tree of some of the nodes. Groups keep their index."""
         groups, parts = (tuple(level[rows] for level in levels) for levels in (self.groups, self.parts))
         chosen = None if self.selectable is None else self.selectable[rows]
-        return Topology(self.gpus[rows], self.group_names, groups, self.part_names, parts, chosen)
+        uneven = (
+            {at: self.uneven[row] for at, row in enumerate(rows.tolist()) if row in self.uneven} if self.uneven else {}
+        )
+        return Topology(self.gpus[rows], self.group_names, groups, self.part_names, parts, chosen, uneven)
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -120,9 +131,14 @@ class Topology:
         """Return the number of islands of a node; 1: none are known."""
         return island_count(self.divisions[node]) if self.parts else 1
 
+    def part_sizes(self, node: int) -> Parts:
+        """Return the GPUs of each of the finest parts of a node."""
+        count = self.islands(node)
+        return self.uneven.get(node) or (int(self.gpus[node]) // count,) * count
+
     @cached_property
     def selectable_parts(self) -> Ints:
-        """The number of the finest parts of each node that a start selects; 1: the GPUs of the node cannot be told apart."""
+        """The number of the finest parts of each node that a start selects; 1: the GPUs of the node cannot be distinguished."""
         if self.selectable is None:
             return np.ones(len(self), np.int64)
         parts = np.array([island_count(each) for each in self.divisions], np.int64)

@@ -3,8 +3,8 @@
     speeds = learn(runs, limits, others)       # from the timed runs of the job, and of others of its kind
     estimate = speeds.remaining(steps)         # of the whole job, by size
 
-The speed of a job with parameter servers on CPUs alone is predicted by their number, too (`SYNCHRONOUS`); each size has the fastest
-number (`fastest_servers.py`).
+The speed of a job with parameter servers on CPUs alone is predicted by their number, too (`server_speeds.py`); each size has the
+fastest number (`fastest_servers.py`).
 
 An elastic job keeps its global batch, so that with more GPUs each has fewer samples of a step. The model (`ALL_REDUCE`) takes the
 samples of a GPU; where a program does not report samples the unit is its global batch. Pure.
@@ -12,6 +12,7 @@ samples of a GPU; where a program does not report samples the unit is its global
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +21,10 @@ import numpy as np
 
 from tiresias.scheduler.estimates import speed_model
 from tiresias.scheduler.estimates.fastest_servers import fastest_counts
-from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE, SYNCHRONOUS
+from tiresias.scheduler.estimates.loss_curve import Remaining
+from tiresias.scheduler.estimates.server_speeds import Points, server_model
+from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE
+from tiresias.scheduler.estimates.speed_model import SpeedModel
 from tiresias.scheduler.estimates.step_times import FASTEST_S
 from tiresias.scheduler.model import Floats, Ints
 
@@ -57,12 +61,14 @@ class SizeSpan(NamedTuple):
         least, most: GPUs.
         gpus_a_node: GPUs of a node on which it is placed.
         servers: The possible numbers of parameter servers by GPUs, in ascending order; (): the job has none.
+        asynchronous: Its owner states that each worker makes steps of its own; False: not stated.
     """
 
     least: int
     most: int
     gpus_a_node: int
     servers: tuple[tuple[int, ...], ...] = ()
+    asynchronous: bool = False
 
 
 class StepsLeft(NamedTuple):
@@ -71,6 +77,11 @@ class StepsLeft(NamedTuple):
     steps: float
     low: float
     high: float
+
+    @classmethod
+    def by_curve(cls, found: Remaining, passed: float) -> StepsLeft:
+        """Return the steps left by a loss curve. passed: steps since the newest one of the curve."""
+        return cls(*(max(steps - passed, 0.0) for steps in (found.decaying, found.low, found.high)))
 
 
 class SizeEstimate(NamedTuple):
@@ -87,6 +98,22 @@ class SizeEstimate(NamedTuple):
     servers: Ints | None = None
 
 
+class SplitSpeeds(NamedTuple):
+    """The predicted seconds a step of a job whose parameter servers take GPUs as its workers do.
+
+    Attributes:
+        seconds: By servers and workers, shape (servers + 1, workers + 1); nan: not a size.
+        uncertain: As of `SizeEstimate`.
+    """
+
+    seconds: Floats
+    uncertain: bool
+
+    def remaining(self, left: StepsLeft) -> SizeEstimate:
+        """Return the remaining seconds by servers and workers of a job with so many steps left."""
+        return SizeEstimate(left.steps * self.seconds, self.uncertain or not _is_certain(left))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeSpeeds:
     """The predicted seconds a step by number of GPUs.
@@ -95,6 +122,8 @@ class SizeSpeeds:
         seconds, low, high: Seconds a step and their interval, shape (most + 1,); nan where the job cannot have that size.
         uncertain: Few sizes are measured, or the intervals are wide.
         servers: As of `SizeEstimate`.
+        by_servers: The model of a job with servers; None: it has none.
+        batch: Samples of a step in that model.
     """
 
     seconds: Floats
@@ -102,11 +131,19 @@ class SizeSpeeds:
     high: Floats
     uncertain: bool
     servers: Ints | None = None
+    by_servers: SpeedModel | None = None
+    batch: float = 1.0
+
+    def step_seconds(self, gpus: int, servers: int) -> float:
+        """Return the predicted seconds a step of a run; nan: not known. servers: 0: the job has none."""
+        if self.by_servers is not None and servers:
+            return 1.0 / float(self.by_servers.speed(servers, gpus, self.batch))
+        return float(self.seconds[gpus]) if gpus < len(self.seconds) else math.nan
 
     def remaining(self, left: StepsLeft) -> SizeEstimate:
         """Return the remaining seconds of a job with so many steps left."""
-        certain = left.high <= WIDEST_STEPS * max(left.low, 1.0)
-        return SizeEstimate(left.steps * self.seconds[None, :], self.uncertain or not certain, self.servers)
+        seconds = left.steps * self.seconds[None, :]
+        return SizeEstimate(seconds, self.uncertain or not _is_certain(left), self.servers)
 
 
 def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun] = ()) -> SizeSpeeds | None:
@@ -133,20 +170,31 @@ def learn(runs: Sequence[TimedRun], limits: SizeSpan, others: Sequence[TimedRun]
     gpus = np.arange(limits.least, limits.most + 1)
     sizes = np.ceil(gpus / limits.gpus_a_node), gpus, (batch or 1.0) / gpus
     slow, fast = model.interval(*sizes)
-    few = len({(run.nodes, run.gpus) for run in own}) < SIZES_MEASURED
-    wide = bool(np.median(fast / slow) > WIDEST_SPEEDS)
     middle, low, high = (_by_size(1.0 / speed, limits) for speed in (model.speed(*sizes), fast, slow))
-    return SizeSpeeds(middle, low, high, few or wide)
+    return SizeSpeeds(middle, low, high, _is_uncertain(own, fast / slow))
+
+
+def learn_splits(runs: Sequence[TimedRun], tasks: int, others: Sequence[TimedRun] = ()) -> SplitSpeeds | None:
+    """As `learn`, of a job whose parameter servers take GPUs: by servers and workers, together at most `tasks`."""
+    own, alike = ([run for run in each if _is_possible(run) and run.servers] for each in (runs, others))
+    found = _server_model(own, alike, is_asynchronous=False)
+    if found is None:
+        return None
+    model, batch = found
+    servers, workers = np.ogrid[1:tasks, 1:tasks]
+    fits = servers + workers <= tasks
+    slow, fast = model.interval(servers, workers, batch)
+    seconds = np.full((tasks, tasks), np.nan)
+    seconds[1:, 1:] = np.where(fits, 1.0 / model.speed(servers, workers, batch), np.nan)
+    return SplitSpeeds(seconds, _is_uncertain(own, np.asarray((fast / slow)[fits])))
 
 
 def _learn_with_servers(own: list[TimedRun], limits: SizeSpan, alike: list[TimedRun]) -> SizeSpeeds | None:
     """As `learn`, of a job with servers. Its workers are its GPUs; transfers cross the network whatever the nodes (section 3.2)."""
-    sizes_timed = {(run.servers, run.gpus) for run in (*own, *alike)}
-    if len(sizes_timed) < SIZES_LEAST:
+    found = _server_model(own, alike, limits.asynchronous or None)
+    if found is None:
         return None
-    batch = _global_batch([*alike, *own]) or 1.0
-    prior = speed_model.fit(_server_points(alike, batch), SYNCHRONOUS) if alike else None
-    model = speed_model.fit(_server_points(own, batch), SYNCHRONOUS, prior=prior)
+    model, batch = found
     most = max(map(max, filter(None, limits.servers)))
     servers, gpus = np.ogrid[1 : most + 1, 1 : limits.most + 1]
     table = np.full((most + 1, limits.most + 1), np.nan)
@@ -157,11 +205,35 @@ def _learn_with_servers(own: list[TimedRun], limits: SizeSpan, alike: list[Timed
     slow, fast = model.interval(counts[chosen], chosen, batch)
     seconds, low, high = (np.full(limits.most + 1, np.nan) for _ in range(3))
     seconds[chosen], low[chosen], high[chosen] = table[counts[chosen], chosen], 1.0 / fast, 1.0 / slow
-    few = len({(run.servers, run.gpus) for run in own}) < SIZES_MEASURED
-    return SizeSpeeds(seconds, low, high, few or bool(np.median(fast / slow) > WIDEST_SPEEDS), counts)
+    return SizeSpeeds(seconds, low, high, _is_uncertain(own, fast / slow), counts, model, batch)
 
 
-def _server_points(runs: Sequence[TimedRun], batch: float) -> list[tuple[float, ...]]:
+def _server_model(
+    own: list[TimedRun], alike: list[TimedRun], is_asynchronous: bool | None
+) -> tuple[SpeedModel, float] | None:
+    """Return the speed model of a job with servers and the samples of a step; None where too few sizes were timed."""
+    if len({(run.servers, run.gpus) for run in (*own, *alike)}) < SIZES_LEAST:
+        return None
+    batch = _global_batch([*alike, *own]) or 1.0
+    return server_model(_server_points(own, batch), _server_points(alike, batch), is_asynchronous), batch
+
+
+def _is_uncertain(own: Sequence[TimedRun], widths: Floats) -> bool:
+    """Return whether few sizes were timed, or the interval of the median size is wide.
+
+    Args:
+        own: The job's runs.
+        widths: The highest through the lowest plausible speed of each size.
+    """
+    few = len({(run.servers or run.nodes, run.gpus) for run in own}) < SIZES_MEASURED
+    return few or bool(np.median(widths) > WIDEST_SPEEDS)
+
+
+def _is_certain(left: StepsLeft) -> bool:
+    return left.high <= WIDEST_STEPS * max(left.low, 1.0)
+
+
+def _server_points(runs: Sequence[TimedRun], batch: float) -> Points:
     """Return the points of the speed model of a job with servers."""
     return [(run.servers, run.gpus, batch, 1.0 / run.seconds) for run in runs]
 

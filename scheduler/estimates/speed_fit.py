@@ -57,7 +57,8 @@ def fit_overlap(
         theta = found if turn == 0 else (theta + found) / 2.0
     errors = (step(columns, form, theta, overlap) - 1.0) * heavy
     loss = float(errors @ errors + (((theta - expected) / spread) ** 2).sum())
-    return OverlapFit(overlap, theta, np.linalg.pinv(stacked.T @ stacked), loss)
+    covariance: Floats = np.asarray(np.linalg.pinv(stacked.T @ stacked), np.float64)
+    return OverlapFit(overlap, theta, covariance, loss)
 
 
 def step(columns: Floats, form: SpeedForm, theta: Floats, overlap: float) -> Floats:

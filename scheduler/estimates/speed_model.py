@@ -83,6 +83,11 @@ class SpeedModel:
         rows = np.concatenate((self.points, newer))
         return fit(rows, self.form, weights, self.prior) if len(newer) else self
 
+    @property
+    def loss(self) -> float:
+        """Squared standard deviations by which the points and theta are off, of the best fit; comparable between forms."""
+        return min(each.loss for each in self.fits)
+
     def log_seconds(self, sizes: Floats) -> Floats:
         """Return the logarithm of the seconds of a step for sizes (a, b, batch), shape (sizes, 3)."""
         return self._by_form(sizes) + self.residuals.at(sizes)

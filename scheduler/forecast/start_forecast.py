@@ -15,7 +15,7 @@ from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound, latest_start
 from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
 from tiresias.scheduler.place.free_capacity import Holdings
-from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policies import policy_of
 from tiresias.scheduler.rank.policy import Row
 
 STEPS = 3  # of a forecast
@@ -75,7 +75,7 @@ def start_forecast(
 def _steps(
     snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movable: Bools, queues_before: int
 ) -> Iterator[ForecastStep]:
-    policy = POLICIES[config.name]
+    policy = policy_of(config)
     jobs, now, edges = snapshot.jobs, snapshot.time, (*config.thresholds, math.inf)
     running, queue = movable & (jobs.state == JobState.RUNNING), int(plan.queue[row])
     ahead = running & (plan.rank < plan.rank[row]) & policy.has_queues

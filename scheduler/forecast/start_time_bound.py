@@ -27,7 +27,8 @@ from tiresias.scheduler.model import Floats, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import CPUS, GPUS, MEMORY, Holdings, free
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.las_order import queue_of
-from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policies import policy_of
+from tiresias.scheduler.rank.policy import Row
 
 _ROUNDS = 1000  # of promotions, each of which may allow further promotions
 
@@ -46,11 +47,11 @@ class StartTimeBound(NamedTuple):
 
 def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> StartTimeBound:
     """Return the latest start of the waiting job `row`."""
-    policy = POLICIES[config.name]
+    policy = policy_of(config)
     if (why := _why_slurm_decides(snapshot, row)) is not None:
         return StartTimeBound(math.inf, why)
     if not policy.has_queues:
-        first_after_s = policy.first_after(config) - float(snapshot.jobs.waited[row])
+        first_after_s = policy.first_after(Row(snapshot.jobs, row), config)
         return StartTimeBound(math.inf, ForecastReason(ForecastCode.NO_QUEUES, config.name, seconds=first_after_s))
     held = must_be_held(snapshot, row)
     if not held:
@@ -148,7 +149,7 @@ def must_be_held(snapshot: Snapshot, row: int) -> int:
     It is counted on what is free and what preemptable jobs hold. A node no longer fits the job once other jobs there leave too few
     GPUs, CPUs or too little memory; each of their GPUs is counted with the largest request per GPU of all jobs.
     """
-    jobs, placer = snapshot.jobs, Placer(snapshot.nodes)
+    jobs, placer = snapshot.jobs, Placer(snapshot)
     request, gpus = jobs.request[row], int(jobs.gpus[row])
     demand = placer.kind(request).demand
     if demand.islands:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiresias.scheduler.model import Ints
+from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.place.gpu_islands import FreeShape, Islands, plain
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.place.placement_context import PlacementContext
 
 Placement = tuple[tuple[int, int], ...]  # (row in Nodes, GPUs)
 SMALL = 256  # nodes
@@ -86,7 +90,10 @@ class CandidateNodes:
     Attributes:
         fit: GPUs that each node has free for such a job, shape (nodes,); 0 where it may not run. Changed by `update` only.
         rows: The rows of all nodes, shape (nodes,).
+        context: What is known of the placement that is to be found, beyond that (`placement_context.py`).
     """
+
+    context: PlacementContext
 
     def __init__(self, fit: Ints, groups: Sequence[Ints], islands: Islands | None = None) -> None:
         """groups: the index of each node's leaf switch, then of the group above it, and so on; each of shape (nodes,)."""
@@ -111,6 +118,10 @@ class CandidateNodes:
             self._put(self._shelves, node)
         for level in self._levels:
             level.changed.add(node)
+
+    def limited(self, rows: Bools) -> CandidateNodes:
+        """Return the candidates without the other nodes. O(nodes). rows: shape (nodes,)."""
+        return CandidateNodes(np.where(rows, self.fit, 0), self._groups, self._islands)
 
     def levels(self) -> Iterator[GroupCounts]:
         """Yield the counts of each level of groups, the nearest level first."""

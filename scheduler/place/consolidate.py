@@ -34,9 +34,9 @@ def uneven(request: Request, gpus: int, candidates: CandidateNodes) -> Placement
         return None
     for level in candidates.levels():
         if (group := _smallest(level.free, _enough(level.at_least, count, gpus))) is not None:
-            return _fill(_most_free_first(level.members(group), candidates.fit), candidates.fit, count, gpus)
+            return fill(_most_free_first(level.members(group), candidates.fit), candidates.fit, count, gpus)
     few = np.flatnonzero(_few_leaves(leaves.at_least, count, gpus)[leaves.of])
-    return _fill(
+    return fill(
         _by_leaf(_most_free_first(few, candidates.fit), candidates.fit, leaves.of, count), candidates.fit, count, gpus
     )
 
@@ -102,9 +102,9 @@ def _by_leaf(largest: Ints, fit: Ints, leaf: Ints, count: int) -> Ints:
     return largest[np.lexsort((leaf[largest], -on_leaf[leaf[largest]], -fit[largest]))]
 
 
-def _fill(largest: Ints, fit: Ints, count: int, gpus: int) -> Placement:
-    """Place the GPUs on `count` nodes, in descending order of free GPUs; the last node is the tightest one that suffices. Each
-    node gets a GPU."""
+def fill(largest: Ints, fit: Ints, count: int, gpus: int) -> Placement:
+    """Return a placement on `count` of these nodes, in descending order of free GPUs; the last node is the tightest one that
+    suffices. Each node gets a GPU."""
     parts: list[tuple[int, int]] = []
     first = largest[: count - 1]
     for after, node, free in zip(range(count - 1, 0, -1), first.tolist(), fit[first].tolist(), strict=True):

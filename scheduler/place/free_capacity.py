@@ -13,9 +13,11 @@ from typing import cast
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values, larger, smaller, where, whole
+from tiresias.scheduler.interference_table import UNKNOWN_KIND
 from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request, Snapshot, Style
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement, few
 from tiresias.scheduler.place.gpu_islands import Islands
+from tiresias.scheduler.place.speed_needs import ALL_ALIKE, SpeedNeeds
 from tiresias.scheduler.resources import COLUMNS
 from tiresias.scheduler.topology_tree import Topology
 
@@ -81,12 +83,16 @@ class PlacementRequest:
         demand: What it needs of each node.
         style: The code of its style of placement.
         packed: It accepts only the fewest nodes that are possible on the empty cluster.
+        job_kind: The job's kind, a row of the table of interference; UNKNOWN_KIND: nothing is expected of it.
+        speed: What the job needs of the speed of its nodes.
     """
 
     def __init__(
-        self, request: Request, demand: NodeDemand, style: int = Style.CONSOLIDATE, packed: bool = False
-    ) -> None:
-        self.request, self.demand, self.style, self.packed = request, demand, style, packed
+        self, request: Request, demand: NodeDemand, style: int = Style.CONSOLIDATE, packed: bool = False,
+        job_kind: int = UNKNOWN_KIND, speed: SpeedNeeds = ALL_ALIKE,
+    ) -> None:  # fmt: skip
+        self.request, self.demand, self.style, self.packed, self.job_kind = request, demand, style, packed, job_kind
+        self.speed = speed
         self._amounts: dict[int, tuple[float, float, float]] = {}
 
     def amounts(self, gpus: int) -> tuple[float, float, float]:
@@ -107,6 +113,7 @@ class FreeCapacity:
 
     Attributes:
         amount: Shape (nodes, columns); changed by the methods only.
+        started: Node and kind of each job that took something and has a kind.
     """
 
     def __init__(self, amount: Floats, topology: Topology | None = None) -> None:
@@ -114,6 +121,7 @@ class FreeCapacity:
         self.amount = amount
         self._columns = [cast("memoryview[float]", column.data) for column in amount.T]
         self._islands = Islands(topology, self._columns[COUNTED:]) if topology and topology.parts else None
+        self.started: list[tuple[int, int]] = []
         self._changed: list[int] = []
         self._candidates: dict[NodeDemand, tuple[CandidateNodes, int]] = {}  # and how many changes it contains
 
@@ -128,6 +136,13 @@ class FreeCapacity:
             if self._islands:
                 self._islands.take(node, count, kind.demand.islands.get(node))
             self._changed.append(node)
+        if kind.job_kind != UNKNOWN_KIND:
+            self.started += [(node, kind.job_kind) for node, _ in placement]
+
+    @property
+    def changes(self) -> list[int]:
+        """The nodes that changed, one entry for each change. Not to be changed."""
+        return self._changed
 
     def limit(self, other: FreeCapacity, nodes: Sequence[int]) -> None:
         """Reduce these nodes to what `other` has there."""

@@ -47,6 +47,11 @@ def accepted(name: str, package: str, found: Any) -> Place:
 PLACEMENTS: Registry[Place] = stages.PLACEMENTS
 
 
+def uses_context(name: str) -> bool:
+    """Return whether a style may read the context of a placement; it then honours `Request.gpus_per_node` itself."""
+    return name in stages.WITH_CONTEXT or PLACEMENTS.is_plugin(name)
+
+
 def style_code(name: str) -> int:
     """The code of a style in `Jobs.style`. Raises KeyError for an unknown name, PluginError where a package is at fault."""
     if name in PLACEMENTS.built_in:

@@ -13,34 +13,48 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Style
+from tiresias.scheduler.interference_table import UNKNOWN_KIND
+from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Snapshot, Style
 from tiresias.scheduler.place import consolidate, spread
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
+from tiresias.scheduler.place.equal_shares import on_equal_shares
 from tiresias.scheduler.place.free_capacity import FreeCapacity, NodeDemand, PlacementRequest
-from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES, Place, style_name
+from tiresias.scheduler.place.placement_context import PlacementContext, Surroundings
+from tiresias.scheduler.place.placements import PLACEMENTS, Place, style_name, uses_context
+from tiresias.scheduler.place.speed_needs import ALL_ALIKE, SpeedNeeds
 
 _CandidatesOf = Callable[[PlacementRequest], CandidateNodes]
 _Place = Callable[[PlacementRequest, int], Placement | None]
 # A GPU, or for the former a job, that fits on one goes where it is tightest.
+_APART = int(Style.APART)  # compares faster
 _ON_ONE_NODE = (Style.CONSOLIDATE, Style.SPREAD)
 
 
 class Placer:
-    """Places jobs on the nodes of one snapshot, and caches what it computes about requests."""
+    """Places jobs on the nodes of one snapshot, and caches what it computes about requests.
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    Attributes:
+        surroundings: The jobs beside which jobs are placed.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._nodes, self.surroundings = snapshot.nodes, Surroundings(snapshot)
         self._demands: dict[Request, NodeDemand] = {}
-        self._kinds: dict[tuple[Request, int, bool], PlacementRequest] = {}
+        self._kinds: dict[tuple[Request, int, bool, int, SpeedNeeds], PlacementRequest] = {}
         self._empty: dict[tuple[PlacementRequest, int], Placement | None] = {}
         self._all: dict[NodeDemand, CandidateNodes] = {}
         self._on_preferred: dict[PlacementRequest, PlacementRequest] = {}
 
-    def kind(self, request: Request, style: int = Style.CONSOLIDATE, packed: bool = False) -> PlacementRequest:
-        """Return the request with its style. packed: the job accepts only the fewest nodes possible on the empty cluster."""
-        kind = self._kinds.get((request, style, packed))
+    def kind(
+        self, request: Request, style: int = Style.CONSOLIDATE, packed: bool = False, job_kind: int = UNKNOWN_KIND,
+        speed: SpeedNeeds = ALL_ALIKE,
+    ) -> PlacementRequest:  # fmt: skip
+        """Return the request with its style. packed: the job accepts only the fewest nodes possible on the empty cluster; job_kind:
+        a row of the table of interference; speed: what it needs of the speed of its nodes."""
+        key = (request, style, packed, job_kind, speed)
+        kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[request, style, packed] = PlacementRequest(request, self._demand(request), style, packed)
+            kind = self._kinds[key] = PlacementRequest(request, self._demand(request), style, packed, job_kind, speed)
         return kind
 
     def _demand(self, request: Request) -> NodeDemand:
@@ -80,11 +94,16 @@ class Placer:
             demand = NodeDemand(
                 kind.request, every.described, every.allowed & ~last_resort, every.groups, every.islands
             )
-            found = self._on_preferred[kind] = PlacementRequest(kind.request, demand, kind.style, kind.packed)
+            found = self._on_preferred[kind] = PlacementRequest(
+                kind.request, demand, kind.style, kind.packed, kind.job_kind, kind.speed
+            )
         return found
 
     def _placed(self, kind: PlacementRequest, gpus: int, space: FreeCapacity) -> Placement | None:
-        found = self._place(kind, gpus, space.candidates(kind))
+        candidates = space.candidates(kind)
+        if kind.style > _APART:  # the others use nothing of it
+            candidates.context = PlacementContext(kind, space, self.surroundings)
+        found = self._place(kind, gpus, candidates)
         if found is None and kind.request.nodes:
             found = self._beyond(kind, gpus, space.candidates, lambda rest, left: self.place(rest, left, space))
         if found and kind.packed and len(found) > self.fewest(kind, gpus):
@@ -117,7 +136,14 @@ class Placer:
             parts.append((row, share))
             left -= share
         rest = self._without(request, len(rows))
-        found = place(self.kind(rest, kind.style), gpus - sum(share for _, share in parts)) if parts else None
+        found = (
+            place(
+                self.kind(rest, kind.style, job_kind=kind.job_kind, speed=kind.speed),
+                gpus - sum(share for _, share in parts),
+            )
+            if parts
+            else None
+        )
         return tuple(sorted([*parts, *found])) if found else None
 
     def _without(self, request: Request, count: int) -> Request:
@@ -138,7 +164,7 @@ class Placer:
 
     def largest(self, kind: PlacementRequest) -> int:
         """Return the GPUs of the largest node that the request may use."""
-        return int(np.max(self._nodes.gpus[kind.demand.allowed], initial=0))
+        return int(np.max(self._candidates_on_empty(kind).fit[kind.demand.allowed], initial=0))
 
     def _on_empty(self, kind: PlacementRequest, gpus: int) -> Placement | None:
         if (kind, gpus) not in self._empty:
@@ -152,8 +178,8 @@ class Placer:
         demand = kind.demand
         if demand not in self._all:
             fit = np.where(demand.described, self._nodes.gpus, 0)
-            for node in demand.islands:
-                fit[node] //= self._nodes.topology.islands(node)
+            for node, at in demand.islands.items():
+                fit[node] = min(fit[node], self._nodes.topology.part_sizes(node)[at])
             self._all[demand] = CandidateNodes(fit, demand.groups)
         return self._all[demand]
 
@@ -177,11 +203,12 @@ class Placer:
 
 
 def _several(request: Request, style: int, gpus: int, candidates: CandidateNodes) -> Placement | None:
-    if style >= PLUGIN_CODES:
+    if _is_complete(style):
         found = _place_of(style)(request, gpus, candidates)
         return found or _several(request, Style.CONSOLIDATE, gpus, candidates)  # a job that fits starts
     if request.gpus_per_node:
-        return _equal(request, style, gpus, candidates)
+        choose = (spread if style == Style.SPREAD else consolidate).equal
+        return on_equal_shares(request, gpus, candidates, choose)
     found = _place_of(style)(request, gpus, candidates)
     if found is None and style not in _ON_ONE_NODE:
         return consolidate.uneven(request, gpus, candidates)  # what these find may be too few or too many nodes
@@ -193,15 +220,10 @@ def _place_of(style: int) -> Place:
     return PLACEMENTS[style_name(style)]
 
 
-def _equal(request: Request, style: int, gpus: int, candidates: CandidateNodes) -> Placement | None:
-    """Place a job that has the same number of GPUs on each node."""
-    each = request.gpus_per_node
-    count, rest = divmod(gpus, each)
-    allowed = request.min_nodes <= count <= (request.max_nodes or count)
-    if rest or not allowed or np.count_nonzero(candidates.fit >= each) < count:
-        return None
-    chosen = (spread if style == Style.SPREAD else consolidate).equal(request, count, candidates)
-    return tuple((node, each) for node in np.sort(chosen).tolist())
+@functools.cache
+def _is_complete(style: int) -> bool:
+    """Return whether a style places jobs with the same number of GPUs on each node, too."""
+    return uses_context(style_name(style))
 
 
 def _tests(request: Request, nodes: Nodes) -> Iterator[Iterable[bool]]:

@@ -27,20 +27,33 @@ their submission. That time is the GPU-seconds of their completion over the mean
 submitted long ago are overtaken by fewer new ones, and the longest completion times are shorter.
 
 Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
-served. A job that has waited for `starve_limit` seconds in all goes before all others, and stays there when it runs; among these
-the earliest submission is first. Lower-ranked jobs are preempted for it whatever that costs. Where it still does not fit, GPUs are
-kept free for it (`drain`).
+served. A job starves that has waited for more whole times of `starve_limit` than it has run for: it goes before all others, and
+lower-ranked jobs are preempted for it whatever that costs; among these the earliest submission is first. Where it still does not
+fit, GPUs are kept free for it (`drain`). So it waits at most about `starve_limit` longer than it runs. It does not stay first to
+its end: where many jobs starve that run for weeks, they would take all GPUs from the short ones.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Final
 
 import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Columns, Values, either, interval, known, pick, rounded, smaller, where
+from tiresias.scheduler.elementwise import (
+    Columns,
+    Values,
+    either,
+    interval,
+    known,
+    pick,
+    rounded,
+    smaller,
+    where,
+    whole,
+)
 from tiresias.scheduler.estimates.age_buckets import ENDS, bucket_of, end_of
 from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
@@ -86,6 +99,10 @@ class Adaptive(IncrementalPolicy):
             return super().keys_and_change(job, now, config)
         return _keys_and_change(job, now, config, self._prices)
 
+    def cost(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """Return the expected cost; 0 with a `target_slowdown`, where keys are moments."""
+        return keys[1] if config.target_slowdown == math.inf else 0.0
+
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
         return where(_starves(jobs, config), math.inf, now - _since(jobs))
@@ -94,6 +111,10 @@ class Adaptive(IncrementalPolicy):
         """Return the seconds by which the preemption of each job delays it and the waiting jobs, summed over jobs."""
         return _cost(jobs, config) * (1.0 + _BACKLOG_SHARE * backlog * jobs.gpus)
 
+    def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
+        """Return whether the job has waited for more whole times of `starve_limit` than it has run for."""
+        return _starves(jobs, config)
+
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return whether the waiting job starves and GPUs may be kept free for it now."""
         if not config.starving_first:
@@ -101,9 +122,9 @@ class Adaptive(IncrementalPolicy):
         since = jobs.waited - config.starve_limit
         return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
 
-    def first_after(self, config: PolicyConfig) -> float:
-        """Return `starve_limit`."""
-        return config.starve_limit
+    def first_after(self, job: Rows, config: PolicyConfig) -> float:
+        """Return the seconds until the job starves."""
+        return 0.0 if _starves(job, config) else float(_until_starving(job, config))
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait of a waiting job is weighed again
@@ -114,7 +135,7 @@ class Adaptive(IncrementalPolicy):
         """Return what happens to a waiting job at the moment that `change` returns, in words."""
         if config.starving_first and _starves(job, config):
             return next_change(bool(self.drains(job, now, config)))
-        if _reviewed(job, now, config) < now + config.starve_limit - job.waited:
+        if _reviewed(job, now, config) < now + _until_starving(job, config):
             return "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
         return "it goes before all others (policy.starve_limit)"
 
@@ -180,7 +201,7 @@ def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: _Price
     ran = job.ran
     bucket = bucket_of(ran)
     price = _ranked_by(job, prices.of_running(job.gpus)[bucket], config, prices)
-    return _in_order(job, config, price, False, job.last_start), now + ENDS[bucket] - ran
+    return _in_order(job, config, price, False, job.last_start), _served(job, now + ENDS[bucket] - ran, now, config)
 
 
 def _ranked_by(jobs: Rows, price: Values, config: PolicyConfig, prices: _Prices) -> Values:
@@ -232,7 +253,7 @@ def _change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
 def _grows(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When the rank of a running job changes."""
     ran = jobs.ran
-    aged = now + end_of(bucket_of(ran)) - ran
+    aged = _served(jobs, now + end_of(bucket_of(ran)) - ran, now, config)
     return (aged if jobs.claimed_remaining is None else smaller(aged, _claim_falls(jobs, now)),)
 
 
@@ -241,9 +262,9 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     reviewed = _reviewed(jobs, now, config)
     if config.starve_limit == math.inf:
         return (reviewed,)
-    until = config.starve_limit - jobs.waited
-    drains = until_change(-until, config) if config.starving_first else math.inf
-    return (smaller(reviewed, now + where(_starves(jobs, config), drains, until)),)
+    since = jobs.waited - config.starve_limit
+    drains = until_change(since, config) if config.starving_first else math.inf
+    return (smaller(reviewed, now + where(_starves(jobs, config), drains, _until_starving(jobs, config))),)
 
 
 def _with_claims(jobs: Rows, by_age: Values, waits: Values, config: PolicyConfig) -> Values:
@@ -269,7 +290,26 @@ def _cost(jobs: Rows, config: PolicyConfig) -> Values:
 
 
 def _starves(jobs: Rows, config: PolicyConfig) -> Values:
-    return jobs.waited + SERVICE_TOLERANCE >= config.starve_limit
+    return jobs.ran + SERVICE_TOLERANCE < _waited_in_limits(jobs, config)
+
+
+def _waited_in_limits(jobs: Rows, config: PolicyConfig) -> Values:
+    """Return the seconds that each job has waited in whole times of `starve_limit`."""
+    limit = min(config.starve_limit, sys.float_info.max)
+    return whole((jobs.waited + SERVICE_TOLERANCE) / limit) * limit
+
+
+def _until_starving(jobs: Rows, config: PolicyConfig) -> Values:
+    """Return the seconds of waiting after which a job that does not starve may do so."""
+    return _waited_in_limits(jobs, config) + config.starve_limit - jobs.waited
+
+
+def _served(jobs: Rows, change: Values, now: float, config: PolicyConfig) -> Values:
+    """Return when a running job is no longer before all others, if that is before a change."""
+    if config.starve_limit == math.inf:
+        return change
+    last = now + _waited_in_limits(jobs, config) - jobs.ran
+    return where(_starves(jobs, config), smaller(change, last), change)
 
 
 def _since(jobs: Rows) -> Values:

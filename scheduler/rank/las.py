@@ -17,7 +17,7 @@ import math
 from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Values, known, where
+from tiresias.scheduler.elementwise import Values, known, pick, where
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank import las_order
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
@@ -59,11 +59,19 @@ class Las(IncrementalPolicy):
         late_too = where(starves(jobs, now), False, jobs.waited + SERVICE_TOLERANCE >= config.starve_limit)
         return (jobs.state == _WAITING) & ((low & late) | late_too)
 
+    def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
+        """Return whether the job was promoted by `starve_limit` and has not run since."""
+        return (starves(jobs, now) | promoted) if config.starving_first else False
+
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return whether the waiting job starves and GPUs may be kept free for it now."""
         if not config.starving_first:
             return False
         return starves(jobs, now) & may_drain(jobs.waited, config)
+
+    def cost(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """Return the service at which the job's queue begins: a job that has had so much is expected to need as much again."""
+        return pick(config.queue_begins, keys[0])
 
     def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
         """A job that sank at this moment stands last now and first as soon as it goes on; one that starved and starts at this

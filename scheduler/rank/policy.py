@@ -81,6 +81,10 @@ class Rows(Protocol):
     def claim_trust(self) -> Values:
         """Weight of the claims of its owner, 0 to 1."""
 
+    @property
+    def owner_excess(self) -> Values:
+        """GPU-seconds that its owner used more than others, by shares; None: owners do not share."""
+
 
 class Row:
     """One job for a policy's formulas: an attribute is the job's value in that column of `Jobs`."""
@@ -166,6 +170,11 @@ class Policy(ABC):
         worth as much together. `backlog`: waiting jobs for each GPU of the cluster."""
         return jobs.gpus
 
+    def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
+        """Whether the job has waited so long that it goes before all others, whatever its owner used. `promoted`: as returned by
+        the method of that name."""
+        return False
+
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Whether GPUs are kept free for a waiting job that does not fit (`evict/drain.py`)."""
         return False
@@ -182,8 +191,11 @@ class Policy(ABC):
         """GPU-seconds at which the queues end; none without queues."""
         return config.thresholds if self.has_queues else ()
 
-    def first_after(self, config: PolicyConfig) -> float:
-        """Seconds of waiting after which a job goes before all others, where there are no queues; inf: never."""
+    def first_after(self, job: Rows, config: PolicyConfig) -> float:
+        """Return the further seconds of waiting after which a job goes before all others, where there are no queues.
+
+        0: it does now; inf: it never does.
+        """
         return math.inf
 
     def changes(self, snapshot: Snapshot, config: PolicyConfig) -> Floats:
@@ -196,17 +208,27 @@ class Policy(ABC):
 
 
 class IncrementalPolicy(Policy):
-    """A policy that sorts by keys of each job. The simulator needs no snapshot for it."""
+    """A policy that sorts by keys of each job. The simulator needs no snapshot for it.
+
+    Attributes:
+        queue_key: Place of the queue among the keys.
+    """
+
+    queue_key: int = 0
 
     @abstractmethod
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
-        """Sort keys, the most significant first; the first is the index of the queue, 0 the most urgent. Equal jobs are sorted by
+        """Sort keys, the most significant first; one is the index of the queue, 0 the most urgent. Equal jobs are sorted by
         submit time and id. The keys of a waiting job may only change when it is promoted."""
 
     def keys_and_change(self, job: Rows, now: float, config: PolicyConfig) -> tuple[tuple[Values, ...], float]:
         """`keys` and `change` of one running job. A policy whose keys neither drift nor settle may have its own version, which
         computes both with fewer steps."""
         return self.keys(job, now, config, False), self.change(job, now, config)
+
+    def cost(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """GPU-seconds that the completion of a job is expected to cost, by its keys, where owners share (`fair_policy.py`)."""
+        return 0.0
 
     def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
         """Whether the keys of a running job change all the time, not only at the moments of `change`. Jobs that drift go before
@@ -228,7 +250,7 @@ class IncrementalPolicy(Policy):
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
         """O(jobs log jobs)."""
         keys, promoted = self.sort_keys(snapshot.jobs, snapshot.time, config)
-        return Ranking(ordered(keys, snapshot.jobs.id), keys[0].astype(np.int64), promoted)
+        return Ranking(ordered(keys, snapshot.jobs.id), keys[self.queue_key].astype(np.int64), promoted)
 
 
 def replaces(policy: Policy, method: str) -> bool:

@@ -30,4 +30,7 @@ class Standing:
         """The text for one job."""
         job, queue = Row(self.snapshot.jobs, row), self.queues_before + int(self.queue[row])
         words = self.policy.standing(job, queue, self.snapshot.time, self.config)
+        demoted = self.snapshot.jobs.demoted
+        if demoted is not None and demoted[row]:
+            words += ", after all others: its GPUs are unused"
         return f"{words} ({self.note})" if self.note else words

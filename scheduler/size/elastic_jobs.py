@@ -10,7 +10,8 @@ import numpy as np
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, Jobs, JobState, Plan, Resize, Snapshot
-from tiresias.scheduler.size.predicted_seconds import seconds_left
+from tiresias.scheduler.size.predicted_seconds import present_seconds, seconds_left
+from tiresias.scheduler.size.server_choice import with_gpus
 
 HORIZON_S = 3600.0  # in which a change of size must gain what it costs
 RETURN_S = 10.0  # from the end of a run within which a preempted job may start again
@@ -74,17 +75,23 @@ def at_least_size(snapshot: Snapshot, plan: Plan) -> Snapshot | None:
     least = least_sizes(jobs)
     if not (stuck & (least < jobs.gpus)).any():
         return None
-    return replace(snapshot, jobs=replace(jobs, gpus=np.where(stuck, least, jobs.gpus)))
+    return replace(snapshot, jobs=with_gpus(jobs, np.where(stuck, least, jobs.gpus)))
 
 
 def resizes(
-    snapshot: Snapshot, sizes: Ints, plan: Plan, config: PolicyConfig, weighs_cost: bool = True
+    snapshot: Snapshot,
+    sizes: Ints,
+    plan: Plan,
+    config: PolicyConfig,
+    weighs_cost: bool = True,
+    sampled: Bools | None = None,
 ) -> Iterator[Resize]:
     """Yield the changes of running jobs that go on to other sizes.
 
     A job gets more GPUs where that gains more than the change costs, or that is not weighed. Jobs get fewer for eligible ones that
-    wait, and for those that get more where there are predictions: as few jobs as suffice. No job changes before its minimum run
-    time.
+    wait, and for those that get more where there are predictions: as few jobs as suffice. A job that keeps its GPUs gets another
+    number of parameter servers by the same rule, if costs are weighed: its next start has the number that is predicted to be
+    best. A job whose size is a sample gets it. No job changes before its minimum run time.
 
     Args:
         snapshot: Jobs, nodes and allocations.
@@ -92,20 +99,28 @@ def resizes(
         plan: The plan.
         config: The configuration of the stages.
         weighs_cost: Whether a job gets more GPUs only where that pays.
+        sampled: The jobs whose size is a sample, shape (jobs,); None: none.
     """
     jobs = snapshot.jobs
     may = is_elastic(jobs) & (jobs.state == JobState.RUNNING) & jobs.movable & (plan.effect == Effect.KEEP)
     may &= ~is_protected(snapshot, config)
+    if sampled is not None:
+        for row in np.flatnonzero(may & sampled & (sizes != jobs.gpus)).tolist():
+            yield Resize(jobs.id[row], int(sizes[row]), is_sample=True)
+        may &= ~sampled
     waiting = (jobs.state == JobState.WAITING) & jobs.eligible & (plan.effect == Effect.WAIT)
-    grows = may & (sizes > jobs.gpus)
+    grows, recounts = may & (sizes > jobs.gpus), np.zeros(len(jobs), np.bool_)
     if weighs_cost:
-        grows &= _pays(jobs, sizes, preemption_costs(jobs, config))
+        costs, now = preemption_costs(jobs, config), present_seconds(jobs)
+        grows &= _pays(jobs, now, sizes, costs)
+        recounts = may & _pays(jobs, now, jobs.gpus, costs)
     needed = int(sizes[waiting].sum())
     if jobs.seconds_by_size is not None:
         needed += int((sizes - jobs.gpus)[grows].sum())
     shrinks = _enough(np.where(may, jobs.gpus - sizes, 0), needed)
-    for row in np.flatnonzero(grows | shrinks).tolist():
-        yield Resize(jobs.id[row], int(sizes[row]))
+    chosen = np.where(grows | shrinks, sizes, jobs.gpus)
+    for row in np.flatnonzero(grows | shrinks | recounts).tolist():
+        yield Resize(jobs.id[row], int(chosen[row]))
 
 
 def _enough(freed: Ints, needed: int) -> Bools:
@@ -122,13 +137,19 @@ def _enough(freed: Ints, needed: int) -> Bools:
     return chosen
 
 
-def _pays(jobs: Jobs, sizes: Ints, cost: Floats) -> Bools:
-    """Return whether a larger size gains more than the change costs within `HORIZON_S`.
+def _pays(jobs: Jobs, now: Floats, sizes: Ints, cost: Floats) -> Bools:
+    """Return whether another size gains more than the change costs within `HORIZON_S`.
 
     The gain is the predicted one, which must be HYSTERESIS times the cost, as in `marginal_gain`. Without a prediction the speed is
     taken to be proportional to the GPUs, and the job to run as long again as it ran, as is expected of heavy-tailed run times.
+
+    Args:
+        jobs: The jobs.
+        now: Predicted seconds left with the present size, nan: not known, shape (jobs,).
+        sizes: Their GPUs afterwards, shape (jobs,).
+        cost: Seconds that a change costs, shape (jobs,).
     """
-    now, then = seconds_left(jobs, jobs.gpus), seconds_left(jobs, sizes)
+    then = seconds_left(jobs, sizes)
     proportional = np.minimum(HORIZON_S, jobs.ran) * (1.0 - jobs.gpus / np.maximum(sizes, 1)) > cost
     predicted = now - then > HYSTERESIS * cost * np.maximum(1.0, now / HORIZON_S)
     return np.where(np.isnan(now) | np.isnan(then), proportional, predicted)

@@ -22,9 +22,11 @@ class MarginalGain:
 
     Attributes:
         exchanges: Few jobs exchange steps at the end (`exchange`).
+        predicts: It uses predictions, for which jobs may be sampled.
     """
 
     exchanges = True
+    predicts = True
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         """Return the GPUs of each job. O(jobs + elastic jobs x their steps)."""

@@ -54,3 +54,22 @@ def seconds_left(jobs: Jobs, gpus: Ints) -> Floats:
             seconds = by_gpus(table)[gpus[row]]
             found[row] = seconds if np.isfinite(seconds) else np.nan
     return found
+
+
+def present_seconds(jobs: Jobs) -> Floats:
+    """Return the seconds left of each job with the GPUs and parameter servers that it has, shape (jobs,); nan: not known."""
+    found = seconds_left(jobs, jobs.gpus)
+    if jobs.seconds_now is not None:
+        found = np.where(np.isnan(jobs.seconds_now), found, jobs.seconds_now)
+    if jobs.servers is not None and jobs.seconds_by_size is not None:
+        for row in np.flatnonzero(jobs.servers > 0).tolist():
+            found[row] = _of_split(jobs.seconds_by_size[row], int(jobs.servers[row]), int(jobs.gpus[row]), found[row])
+    return found
+
+
+def _of_split(table: Floats | None, servers: int, gpus: int, unknown: float) -> float:
+    """Return the seconds left with some of the GPUs as servers; `unknown` where the table has no such split."""
+    if table is None or servers >= len(table) or not 0 <= gpus - servers < table.shape[1]:
+        return unknown
+    seconds = float(table[servers, gpus - servers])
+    return seconds if np.isfinite(seconds) else unknown

@@ -20,6 +20,7 @@ class ShortestFirstSteps:
     """Steps to the job with the least work left first."""
 
     weighs_cost = False
+    predicts = True
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         """Return the GPUs of each job. O(jobs x steps)."""

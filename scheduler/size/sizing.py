@@ -21,6 +21,8 @@ from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.size.elastic_jobs import is_elastic, preemption_costs
 from tiresias.scheduler.size.predicted_seconds import best_splits
+from tiresias.scheduler.size.sampling import Samples, with_samples
+from tiresias.scheduler.size.server_choice import with_gpus
 
 
 class Sizing(Protocol):
@@ -87,8 +89,8 @@ def accepted(name: str, package: str, found: Any) -> Sizing:
 SIZINGS: Registry[Sizing] = stages.SIZINGS
 
 
-def sized(snapshot: Snapshot, config: PolicyConfig, order: Ints) -> tuple[Snapshot, Ints]:
-    """Return the snapshot with the number of GPUs with which each job starts, and the sizes that the sizing found.
+def sized(snapshot: Snapshot, config: PolicyConfig, order: Ints) -> tuple[Snapshot, Samples]:
+    """Return the snapshot with the number of GPUs with which each job starts, and the sizes that were found.
 
     Jobs that have started keep their number, unless they wait and are elastic.
 
@@ -96,11 +98,15 @@ def sized(snapshot: Snapshot, config: PolicyConfig, order: Ints) -> tuple[Snapsh
         PluginError: A sizing of a package fails.
     """
     jobs = snapshot.jobs
-    sizes = SIZINGS[config.sizing].sizes(_with_costs(snapshot, config), order)
+    sizing: Any = SIZINGS[config.sizing]
+    found = with_samples(
+        snapshot, config, order, sizing.sizes(_with_costs(snapshot, config), order), getattr(sizing, "predicts", False)
+    )
+    sizes = found.sizes
     if sizes is jobs.gpus:
-        return snapshot, sizes
+        return snapshot, found
     open_sizes = (jobs.state == JobState.WAITING) & (np.isnan(jobs.first_start) | is_elastic(jobs))
-    return replace(snapshot, jobs=replace(jobs, gpus=np.where(open_sizes, sizes, jobs.gpus))), sizes
+    return replace(snapshot, jobs=with_gpus(jobs, np.where(open_sizes, sizes, jobs.gpus))), found
 
 
 def weighs_cost(sizing: str) -> bool:
@@ -108,12 +114,14 @@ def weighs_cost(sizing: str) -> bool:
     return bool(getattr(SIZINGS[sizing], "weighs_cost", True))
 
 
-def with_servers(plan: Plan, jobs: Jobs, sizing: str) -> Plan:
-    """Return the plan with the parameter servers of each job, if any job has them."""
+def with_servers(plan: Plan, jobs: Jobs, sizing: str, found: Samples) -> Plan:
+    """Return the plan with the parameter servers of each job, if any job has them. found: the sizes of the jobs."""
     if jobs.servers is None or not jobs.servers.any():
         return plan
     chosen: Any = SIZINGS[sizing]
-    return replace(plan, servers=chosen.servers(jobs) if hasattr(chosen, "servers") else best_splits(jobs))
+    servers = chosen.servers(jobs) if hasattr(chosen, "servers") else best_splits(jobs)
+    is_sample = found.sampled & (jobs.gpus == found.sizes) & (found.servers > 0)
+    return replace(plan, servers=np.where(is_sample, found.servers, servers))
 
 
 def _with_costs(snapshot: Snapshot, config: PolicyConfig) -> Snapshot:

@@ -31,6 +31,9 @@ from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 GUARANTEED = 0  # the priority of all guaranteed gangs: the order inside of a VC is its policy's
 # how much a GPU in use is avoided, by its users
 RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = 1, 64, 128, 256, 4096
+# How much a GPU of a node that is a last resort is avoided: a cell there is bound before a job is preempted for another one, on
+# nodes of up to 31 GPUs.
+FAILING = 2
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
 HeldCells = tuple[tuple[VirtualCell, int], ...]  # the virtual nodes of a gang, and its GPUs there
 
@@ -103,6 +106,7 @@ class CellOccupancy:
         self._lost: set[str] = set()
         self._lazy_preemptions = 0  # those that `_find_lost` has seen
         self._unmanaged: set[str] = set()
+        self._failing: frozenset[str] = frozenset()  # names of the nodes that are a last resort
 
     def follow(self, snapshot: Snapshot, of_jobs: JobTenants) -> None:
         """Hold what the snapshot shows. `of_jobs`: the VC of each job. O(jobs with GPUs + changed GPUs), the former in numpy.
@@ -125,8 +129,20 @@ class CellOccupancy:
             self.clusters.node_bad(node)
         if bad or healthy:
             self.changes = {name: changes + 1 for name, changes in self.changes.items()}
+        self._avoid_failing(snapshot)
         for chain in self.clusters.cells.chains.values():
             chain.sort()
+
+    def _avoid_failing(self, snapshot: Snapshot) -> None:
+        """Avoid the GPUs of nodes that are a last resort. This decides between free cells that suit equally, and no cell is bad."""
+        names, avoided = snapshot.nodes.name, snapshot.nodes.last_resort
+        rows = [] if avoided is None else np.flatnonzero(avoided).tolist()
+        before, self._failing = self._failing, frozenset(names[row] for row in rows)
+        for node in before ^ self._failing:
+            leaves = self.clusters.cells.physical.leaves.get(node, ())
+            for chain in dict.fromkeys(leaf.chain.name for leaf in leaves):
+                weight = FAILING if node in self._failing else -FAILING
+                self.clusters.cells.chains[chain].weigh([leaf for leaf in leaves if leaf.chain.name == chain], weight)
 
     def _changed_jobs(self, snapshot: Snapshot, of_jobs: JobTenants, gangs: HeldGangs) -> dict[str, ShownGang | None]:
         """Return what is shown of the jobs of which something else was shown before; None: nothing."""

@@ -90,9 +90,11 @@ def _shown(jobs: Jobs, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) 
 
 
 def _with_guaranteed(snapshot: Snapshot, takes_part: Bools, promised: Floats) -> Bools:
-    """Return the nodes with GPUs that guaranteed jobs hold or are promised, shape (nodes,)."""
+    """Return the nodes with GPUs that guaranteed jobs hold or are promised, and those that are a last resort; shape (nodes,)."""
     held = snapshot.allocations
     found: Bools = promised[:, GPUS] > 0
+    if snapshot.nodes.last_resort is not None:
+        found |= snapshot.nodes.last_resort
     found[held.node[~takes_part[held.job]]] = True
     return found
 

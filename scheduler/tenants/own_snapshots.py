@@ -47,6 +47,8 @@ class OwnSnapshots:
         pinned: Set[str],
     ) -> None:
         self._time, self._seen, self._nodes, self._of_jobs, self._holders = snapshot.time, seen, nodes, of_jobs, holders
+        self._interference = snapshot.interference
+        self._trained = snapshot.trained
         self._bindings = list(holders.bindings.values())
         self._hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
 
@@ -113,6 +115,8 @@ class OwnSnapshots:
             self._nodes_of(name),
             self._allocations(name),
             self._quotas(name, quotas) if quotas else (),
+            self._interference,
+            self._trained,
         )
 
     def _requests(self, name: str, requests: tuple[Request, ...]) -> tuple[Request, ...]:
@@ -126,7 +130,8 @@ class OwnSnapshots:
         now = bindings.ordered
         return Nodes(
             now.names, now.gpus, Resources(self._free[own]), self._usable[own], now.topology, now.types,
-            nodes.features(bindings, self._hardware),
+            nodes.features(bindings, self._hardware), nodes.last_resort(bindings, self._hardware),
+            nodes.slowness(bindings, self._hardware),
         )  # fmt: skip
 
     def _allocations(self, name: str) -> Allocations:

@@ -17,6 +17,7 @@ from tiresias.scheduler.model import ANYWHERE, Allocations, Bools, Ints, Jobs, J
 from tiresias.scheduler.place.free_capacity import GPUS
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
 from tiresias.scheduler.pools import quota_of_rows
+from tiresias.scheduler.rank.idle_gpus import ranking_of
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.table_rows import rows_of
 from tiresias.scheduler.tenants.tenant_decision import OwnersDecision, decide_owners, positions, seen_by_owners
@@ -169,7 +170,7 @@ def _within(
                 shown = Snapshot(
                     snapshot.time, rows_of(snapshot.jobs, rows), _nodes(share, uses[:0]), _allocations([], uses)
                 )
-                ranking = policy.rank(shown, config)
+                ranking = ranking_of(policy, shown, config)
             running = _that_fit(ranking.order[holds[rows][ranking.order]], uses, left)
         found[tenant.name] = running.tolist()
     return found

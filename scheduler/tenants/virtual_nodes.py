@@ -18,7 +18,7 @@ from itertools import chain
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, Nodes, Request
+from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, OrderedNodes, VirtualNodeBindings
@@ -179,6 +179,27 @@ class VirtualNodes:
                 below[possible] = frozenset[str]().union(*(features[self._row[name]] for name in possible or ()))
             found.append(features[row] if row >= 0 else below[possible])
         return tuple(found)
+
+    def last_resort(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Bools | None:
+        """Return the nodes, in their order, of which all possible hardware is a last resort, shape (nodes,); None: none is known.
+
+        A node that may be bound outside of the cells that are bound already is none: `CellOccupancy` avoids hardware there.
+        """
+        avoided = hardware.nodes.last_resort
+        if avoided is None:
+            return None
+        found = np.where(bindings.row >= 0, avoided[bindings.row], False)
+        for at, possible in bindings.possible.items():
+            found[at] = bool(possible) and all(avoided[self._row[name]] for name in possible)
+        return np.asarray(found[bindings.ordered.order], np.bool_)
+
+    def slowness(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Floats | None:
+        """Return the slowness of each node, in their order: of its hardware, else 1, shape (nodes,); None: all nodes are equal."""
+        slowness = hardware.nodes.slowness
+        if slowness is None:
+            return None
+        found = np.where(bindings.row >= 0, slowness[bindings.row], 1.0)
+        return np.asarray(found[bindings.ordered.order], np.float64)
 
     def requests(
         self, requests: tuple[Request, ...], bindings: VirtualNodeBindings, hardware: HardwareRows

@@ -79,11 +79,12 @@ def test_only_policies_with_queues_have_limits_of_queues() -> None:
 
 
 def test_scaled_divides_thresholds_and_times_only() -> None:
-    scaled = PolicyConfig(min_run=60.0, cooldown=30.0, starve_limit=600.0, promote_knob=2.0, max_preemptions=3).scaled(
-        30
-    )
+    scaled = PolicyConfig(
+        min_run=60.0, cooldown=30.0, starve_limit=600.0, promote_knob=2.0, max_preemptions=3, interval=600.0
+    ).scaled(30)
     assert scaled == PolicyConfig(
         thresholds=(3200 / 30,), min_run=2.0, cooldown=1.0, starve_limit=20.0, promote_knob=2.0, max_preemptions=3,
-        protection_limit=60.0, drain_limit=120.0, preemption_cost=2.0, quantum=10.0,
+        protection_limit=60.0, drain_limit=120.0, preemption_cost=2.0, quantum=10.0, interval=20.0, sample_time=2.0,
+        usage_half_life=1440.0, usage_period=120.0,
     )  # fmt: skip
     assert PolicyConfig().scaled(30).promote_knob == math.inf

@@ -137,7 +137,7 @@ def test_waiting_jobs_that_fit_start(snapshot_of: Any, some: Any, where: Any, co
     victims = [one.job for one in plan.preemptions]
     later = take(snapshot, capacity(snapshot, True, victims), (*plan.starts, *plan.reserved))
     now = np.minimum(take(snapshot, capacity(snapshot), plan.starts), later)
-    placer, reserved = Placer(snapshot.nodes), {start.job for start in plan.reserved}
+    placer, reserved = Placer(snapshot), {start.job for start in plan.reserved}
     freed = int(later[:, 0].sum()) if victims else 0
     last = min((int(plan.rank[row]) for row, why in plan.why.items() if why == DRAINS), default=len(of))
     for row in np.flatnonzero((plan.effect == Effect.WAIT) & of.eligible & (plan.rank < last)).tolist():

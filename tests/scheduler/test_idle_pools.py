@@ -121,11 +121,11 @@ def test_a_pool_is_idle_until_a_waiting_job_fits(snapshot_of: Any, name: str) ->
     assert plan.effect.tolist() == [Effect.KEEP, Effect.WAIT, Effect.WAIT]
     assert not idle(snapshot_of([runs, snapshot_of.Job("2", 2, submit=2.0), waits[1]], nodes), config)
     impossible = snapshot_of.Job("2", 4, submit=2.0, request=Request(max_nodes=1, min_nodes=2))
-    behind = snapshot_of.Job("3", 2, submit=3.0)
-    assert not idle(snapshot_of([runs, impossible, behind], nodes), config)
+    later = snapshot_of.Job("3", 2, submit=3.0)
+    assert not idle(snapshot_of([runs, impossible, later], nodes), config)
 
 
-def test_jobs_behind_the_first_one_of_a_strict_order_have_that_reason(snapshot_of: Any) -> None:
+def test_jobs_after_the_first_one_of_a_strict_order_have_that_reason(snapshot_of: Any) -> None:
     config = PolicyConfig(name="fifo")
     waits = [snapshot_of.Job(str(row), gpus, submit=float(row)) for row, gpus in ((2, 4), (3, 1))]
     runs = snapshot_of.Job("1", 2, JobState.RUNNING, first_start=900.0, last_start=900.0)

@@ -122,3 +122,21 @@ def test_a_quota_is_taken_once(snapshot_of: Any) -> None:
     limited = replace(whole, quotas=(Quota("QOSMaxGRES", 4.0, {0: 3.0, 1: 3.0, 2: 1.0}),))
     plan, _ = decide_pools(limited, pools_of(drawn))
     assert plan.effect.tolist() == [Effect.START, Effect.WAIT, Effect.START]
+
+
+def test_elastic_jobs_change_their_size_within_their_pool(snapshot_of: Any) -> None:
+    """The first job of each pool runs; in the second one GPUs are idle."""
+    config = PolicyConfig(name="fifo", sizing="minimum_first", preemption_cost=60.0, min_run=0.0)
+    jobs = [
+        snapshot_of.Job(str(number), 8, JobState.RUNNING, ran=600.0, movable=True, placement=((number, 8),))
+        for number in (0, 1)
+    ]
+    whole = snapshot_of(jobs, [snapshot_of.Node(8), snapshot_of.Node(8), snapshot_of.Node(8)])
+    sizes = {"min_gpus": np.array([2, 2]), "max_gpus": np.array([16, 16]), "gpu_step": np.array([2, 2])}
+    whole = replace(whole, jobs=replace(whole.jobs, **sizes))
+    pools = [
+        NodePool(np.array([each]), np.array(nodes), config, POLICIES["fifo"])
+        for each, nodes in enumerate(([0], [1, 2]))
+    ]
+    plan, _ = decide_pools(whole, pools)
+    assert [(one.job, one.gpus) for one in plan.resizes] == [("1", 16)]

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.scheduler.estimates.size_estimate import SizeSpan, SizeSpeeds, StepsLeft, TimedRun, learn
+from tiresias.scheduler.estimates.size_estimate import (
+    SIZES_MEASURED,
+    SizeSpan,
+    SizeSpeeds,
+    StepsLeft,
+    TimedRun,
+    learn,
+)
+from tiresias.scheduler.estimates.speed_forms import ASYNCHRONOUS, SYNCHRONOUS
 
 LIMITS = SizeSpan(1, 16, 4)
 EXACT = StepsLeft(1000.0, 1000.0, 1000.0)
@@ -117,6 +125,11 @@ def test_each_size_has_the_servers_with_which_it_is_fastest() -> None:
         assert found.seconds[gpus] == pytest.approx(served_seconds(chosen, gpus), rel=0.2)
         assert found.low[gpus] <= found.seconds[gpus] <= found.high[gpus]
     assert found.servers[8] > found.servers[1]
+    for gpus in range(1, 9):
+        assert found.step_seconds(gpus, int(found.servers[gpus])) == pytest.approx(found.seconds[gpus])
+        for servers in range(1, 5):
+            assert found.step_seconds(gpus, servers) == pytest.approx(served_seconds(servers, gpus), rel=0.25)
+            assert found.step_seconds(gpus, servers) >= 0.97 * found.seconds[gpus]
 
 
 def test_one_measured_number_of_servers_and_gpus_predicts_nothing() -> None:
@@ -135,3 +148,32 @@ def test_impossible_numbers_of_servers_are_not_chosen() -> None:
     assert set(found.servers[[4, 6, 8]].tolist()) <= {2, 4}
     assert not found.servers[[0, 1, 3, 5, 7]].any()
     assert np.isnan(found.seconds[[0, 1, 3, 5, 7]]).all()
+
+
+def served_alone(servers: int, gpus: int) -> TimedRun:
+    """Equation 3: each worker makes steps of its own, and a step is one of any worker."""
+    seconds = 0.5 + 0.05 * gpus / servers + 0.002 * gpus + 0.004 * servers
+    return TimedRun(1, gpus, seconds / gpus, math.nan, servers)
+
+
+MEASURED = ((1, 1), (1, 2), (2, 4), (4, 8), (1, 4))
+
+
+def test_asynchronous_training_has_equation_3_where_the_owner_states_it_or_the_speeds_show_it() -> None:
+    stated = SERVED._replace(asynchronous=True)
+    for limits, sizes in ((stated, MEASURED[:2]), (SERVED, MEASURED)):
+        found = learn([served_alone(*size) for size in sizes], limits)
+        assert found
+        assert found.by_servers
+        assert found.by_servers.form is ASYNCHRONOUS
+        if limits is SERVED:
+            assert found.step_seconds(6, 3) == pytest.approx(served_alone(3, 6).seconds, rel=0.1)
+
+
+@pytest.mark.parametrize("sizes", [MEASURED, MEASURED[:2]])
+def test_synchronous_speeds_and_few_sizes_have_equation_4(sizes: tuple[tuple[int, int], ...]) -> None:
+    for speeds in (served, served_alone) if len(sizes) < SIZES_MEASURED else (served,):
+        found = learn([speeds(*size) for size in sizes], SERVED)
+        assert found
+        assert found.by_servers
+        assert found.by_servers.form is SYNCHRONOUS

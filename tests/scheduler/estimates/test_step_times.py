@@ -19,7 +19,7 @@ def timed(*reports: tuple[float, int, int], least: float = 10.0) -> StepPace | N
 
 
 def test_the_pace_is_the_time_between_two_reports_divided_by_the_steps() -> None:
-    assert timed((0.0, 0, 0), (20.0, 100, 3200)) == (0.2, UNKNOWN_SPREAD, 32.0)
+    assert timed((0.0, 0, 0), (20.0, 100, 3200)) == (0.2, UNKNOWN_SPREAD, 32.0, 0.0, 20.0)
     assert timed((0.0, 0, 0), (9.0, 100, 3200)) is None, "too short a time"
     assert timed((5.0, 7, -1)) is None
 

@@ -142,7 +142,7 @@ def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of: Any, data: Any) 
 
 
 def _defragmenter(snapshot: Snapshot, runs: np.ndarray) -> Defragmenter:
-    placer, on = Placer(snapshot.nodes), snapshot.nodes
+    placer, on = Placer(snapshot), snapshot.nodes
     free = on.free.amount[:, :3]
     price = prices(snapshot, runs, 60.0)
     assert np.array_equal(price < math.inf, runs)

@@ -125,8 +125,7 @@ def test_tightest_and_fragments(some: list[tuple[int, int, int]], data: st.DataO
 )
 def test_where(snapshot_of: Builder, free: list[tuple[int, int]], gpus: int, style: Style, expected: Placement) -> None:
     """Nodes of two islands with two GPUs each."""
-    nodes = snapshot_of([], [snapshot_of.Node(gpus=4, islands=2)] * len(free)).nodes
-    placer = Placer(nodes)
+    placer = Placer(snapshot_of([], [snapshot_of.Node(gpus=4, islands=2)] * len(free)))
     amount = np.array([(sum(each), 64.0, 1e6, *each) for each in free])
     space, kind = placer.space(amount), placer.kind(ANYWHERE, style)
     found = placer.place(kind, gpus, space)
@@ -154,7 +153,7 @@ def test_a_type_is_an_island_of_its_own(snapshot_of: Builder) -> None:
     )
     plan = decide(snapshot, PolicyConfig("las"))
     assert [(start.job, start.nodes) for start in plan.starts] == [("1", (("n0", 2), ("n1", 1))), ("3", (("n0", 2),))]
-    placer = Placer(snapshot.nodes)
+    placer = Placer(snapshot)
     assert [placer.possible(placer.kind(first), gpus) for gpus in (4, 5)] == [True, False]
     assert placer.possible(placer.kind(Request(gpu_type="s2")), 1) is False
 

@@ -47,7 +47,8 @@ class Placed:
         nodes = [
             self.snapshot_of.Node(gpus=8, leaf=leaf) for leaf in (leaves if leaves is not None else [0] * len(free))
         ]
-        placer = Placer(_grouped(self.snapshot_of([], nodes).nodes, above))
+        empty = self.snapshot_of([], nodes)
+        placer = Placer(replace(empty, nodes=_grouped(empty.nodes, above)))
         space = np.stack((free, [node.cpus for node in nodes], [node.memory for node in nodes]), axis=1).astype(float)
         return placer.place(placer.kind(request, style, packed), gpus, FreeCapacity(space))
 
@@ -210,6 +211,28 @@ def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed: Placed, free: list
         assert sorted(before - shares.get(node, 0) for node, before in enumerate(free)) == sorted(left)
 
 
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=6), st.integers(1, 20))
+def test_load_balancing_is_the_papers_where_nodes_are_alike(placed: Placed, used: list[int], gpus: int) -> None:
+    """marl-placement, section VI: each worker goes to the node with the least sum of normalised uses of its resources. Here each
+    GPU in use takes 8 of 64 CPUs and 100,000 of 1,000,000 MiB; then the nodes with the most free GPUs have the least load."""
+    capacity, taken = np.array([8.0, 64.0, 1e6]), np.array([1.0, 8.0, 1e5])
+    load, expected = [float((taken * each / capacity).sum()) for each in used], [0] * len(used)
+    if len(used) * 8 - sum(used) < gpus:
+        return
+    for _ in range(gpus):
+        open_ = [node for node in range(len(used)) if used[node] + expected[node] < 8]
+        least = min(open_, key=lambda node: round(load[node], 6))
+        load[least] += float((taken / capacity).sum())
+        expected[least] += 1
+    found = placed(
+        8.0 - np.array(used), gpus, Request(cpus_per_gpu=8.0, memory_per_gpu=1e5), style=style_code("load_balancing")
+    )
+    assert found is not None
+    shares = dict(found)
+    after = [(each, each + shares.get(node, 0)) for node, each in enumerate(used)]
+    assert sorted(after) == sorted((each, each + more) for each, more in zip(used, expected, strict=True))
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
 def test_the_way_by_shelves_and_the_way_by_sorting_agree(free: list[int], gpus: int) -> None:
     """What a space remembers of its fragments, and `spread` on all nodes."""
@@ -254,7 +277,7 @@ def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of: Builder)
     """`CandidateNodes` against a fresh count, over many takes and gifts."""
     rng = np.random.default_rng(1)
     nodes = [snapshot_of.Node(gpus=8, cpus=16.0) for _ in range(40)]
-    placer = Placer(snapshot_of([], nodes).nodes)
+    placer = Placer(snapshot_of([], nodes))
     kinds = [placer.kind(ANYWHERE), placer.kind(Request(cpus_per_gpu=2.5)), placer.kind(Request(memory_per_node=100.0))]
     space = FreeCapacity(np.tile(np.array([8.0, 16.0, 300.0]), (40, 1)))
     for turn in range(200):

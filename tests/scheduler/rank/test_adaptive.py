@@ -127,17 +127,29 @@ def test_it_learns_how_soon_gpus_are_released(snapshot_of: Any) -> None:
     assert ADAPTIVE.fitted(hour_jobs(50), NO_JOBS).release_rate == 0
 
 
-def test_a_job_that_waited_too_long_goes_first_and_stays_there(snapshot_of: Any) -> None:
+def test_a_job_that_waited_too_long_goes_first_until_it_has_run_as_long(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
-    late = job("1", 4, waited=600.0, ran=9000.0, submit=-8600, preempted=900.0)
+    late = job("1", 4, waited=600.0, ran=400.0, submit=0, preempted=900.0)
     others = [job("2", 1, waited=100.0, submit=900), job("3", 1, waited=0.0, submit=1000)]
     assert ranked(snapshot_of([*others, late], [node()]))[0] == "2"
     assert ranked(snapshot_of([*others, late], [node()]), config) == ["1", "2", "3"]
     runs = replace(late, state=JobState.RUNNING, last_start=990.0)
     assert ranked(snapshot_of([*others, runs], [node()]), config) == ["1", "2", "3"]
+    assert next_change(snapshot_of([*others, runs], [node()]), config) <= 1100.0, "it has run for 500 s then"
+    assert ranked(snapshot_of([*others, replace(runs, ran=500.0)], [node()]), config)[0] == "2"
+    assert ranked(snapshot_of([*others, replace(late, ran=500.0)], [node()]), config)[0] == "2"
+    assert ranked(snapshot_of([*others, replace(late, ran=500.0, waited=1000.0)], [node()]), config)[0] == "1"
     assert next_change(snapshot_of(others[:1], [node()]), config) == 1140.0  # first its wait is weighed again
     assert next_change(snapshot_of([job("2", waited=450.0, submit=600)], [node()]), config) == pytest.approx(1050.0)
+
+
+def test_long_jobs_that_starve_do_not_take_all_gpus_from_short_ones(snapshot_of: Any) -> None:
+    """Each of them has waited for days and run for longer: the short job that has just come goes before all."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0)
+    long = [job(f"{row}", 4, waited=5_000.0, ran=6_000.0, submit=-10_000 + row) for row in range(20)]
+    assert ranked(snapshot_of([*long, job("short", 1, submit=1000)], [node()]), config)[0] == "short"
 
 
 def test_with_a_target_slowdown_jobs_are_ranked_by_the_moment_at_which_they_are_due(snapshot_of: Any) -> None:

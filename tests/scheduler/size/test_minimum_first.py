@@ -13,6 +13,7 @@ from tests.scheduler.conftest import Builder
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.size.elastic_jobs import is_size
 from tiresias.scheduler.size.minimum_first import MINIMUM_FIRST
 
@@ -63,6 +64,21 @@ def test_a_running_job_shrinks_for_a_waiting_one_and_grows_into_idle_gpus() -> N
     assert decide(grows, replace(CONFIG, sizing="fixed")).resizes == ()
 
 
+def test_a_job_does_not_grow_where_the_nodes_with_idle_gpus_lack_cpus() -> None:
+    """Eight GPUs are idle on the second node, whose CPUs an unmanaged job holds."""
+    request = replace(job("a", 8, 1).request, cpus_per_gpu=4.0)
+    running = job("a", 8, 1, state=JobState.RUNNING, movable=True, ran=600.0, request=request, placement=((0, 8),))
+    found = elastic(make([running], [Node(8), Node(8)]), (2, 16, 4))
+    free = found.nodes.free.amount.copy()
+    free[0, 1:2], free[1, 1] = 0.0, 64.0
+    roomy = replace(found, nodes=replace(found.nodes, free=Resources(free)))
+    assert [(one.job, one.gpus) for one in decide(roomy, CONFIG).resizes] == [("a", 16)]
+    free = free.copy()
+    free[1, 1] = 8.0
+    lacking = replace(found, nodes=replace(found.nodes, free=Resources(free)))
+    assert decide(lacking, CONFIG).resizes == ()
+
+
 def test_with_the_sizing_fixed_an_elastic_job_waits_for_the_gpus_that_it_requests() -> None:
     found = elastic(make([job("a", 2, 2), job("b", 2, 1)], [Node(3)]), (1, 4, 1), (2, 2, 0))
     assert gpus_of(decide(found, CONFIG)) == {"a": 1, "b": 2}
@@ -96,8 +112,8 @@ def test_as_few_jobs_shrink_as_a_waiting_one_needs() -> None:
 
 
 def test_no_job_changes_its_size_before_its_minimum_run_time() -> None:
-    young = job("a", 8, 1, state=JobState.RUNNING, last_start=990.0)
-    found = elastic(make([young, job("b", 4, 2)], [Node(8)], time=1000.0), (2, 8, 2), (4, 4, 0))
+    recent = job("a", 8, 1, state=JobState.RUNNING, last_start=990.0)
+    found = elastic(make([recent, job("b", 4, 2)], [Node(8)], time=1000.0), (2, 8, 2), (4, 4, 0))
     assert decide(found, replace(CONFIG, min_run=60.0)).resizes == ()
     assert decide(found, replace(CONFIG, min_run=5.0, min_run_cost_factor=0.0)).resizes != ()
 

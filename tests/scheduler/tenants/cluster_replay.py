@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters, with_sockets
 from tiresias.scheduler.model import ANYWHERE, JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
@@ -52,6 +54,7 @@ class ClusterReplay:
         down: Moments from and to which a node is not usable, and its row.
         leaves: The leaf switch of each node.
         gpus: GPUs of each node.
+        failing: Moments from and to which a node is a last resort, and its row.
         sockets: Sockets of each node.
         decisions: Decisions made.
         opportunistic: Jobs that have started without cells.
@@ -66,6 +69,7 @@ class ClusterReplay:
     leaves: Sequence[int] = LEAVES
     gpus: int = GPUS
     sockets: int = 1
+    failing: Sequence[tuple[float, float, int]] = ()
     decisions: int = 0
     now: float = 0.0
     preemptions: int = 0
@@ -90,6 +94,10 @@ class ClusterReplay:
         )
         cells = tuple(cell for job in here for cell in job.cells)
         shown = replace(shown, allocations=replace(shown.allocations, owned_cell=cells))
+        if self.failing:
+            failing = {node for begin, end, node in self.failing if begin <= self.now < end}
+            last_resort = np.array([at in failing for at in range(len(self.leaves))])
+            shown = replace(shown, nodes=replace(shown.nodes, last_resort=last_resort))
         parts = [part for job in here for part in job.parts]
         return with_sockets(shown, parts, self.sockets) if self.sockets > 1 else shown
 
@@ -139,7 +147,7 @@ class ClusterReplay:
         running = [job for job in self.jobs if job.held]
         moments = [self.now + job.work for job in running]
         moments += [job.submit for job in self.jobs if job.submit > self.now]
-        moments += [each for begin, end, _ in self.down for each in (begin, end) if each > self.now]
+        moments += [each for begin, end, _ in (*self.down, *self.failing) for each in (begin, end) if each > self.now]
         until = min(moments)
         for job in running:
             job.work -= until - self.now

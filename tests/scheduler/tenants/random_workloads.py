@@ -41,6 +41,7 @@ class RandomWorkload:
         owned: Their GPUs.
         jobs: The jobs.
         down: Failures of nodes, as of `ClusterReplay`.
+        failing: Nodes that are a last resort, as of `ClusterReplay`.
         owner_of: The virtual cluster of each node in a pinned cell, where `pinned`.
     """
 
@@ -50,6 +51,7 @@ class RandomWorkload:
     pinned: bool = False
     leaves: list[int] = field(default_factory=list)
     down: list[tuple[float, float, int]] = field(default_factory=list)
+    failing: list[tuple[float, float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = rng = random.Random(self.seed)
@@ -64,6 +66,7 @@ class RandomWorkload:
             self.declared = self._pinned()
         if self.faults:
             self.down = [self._failure() for _ in range(rng.randint(1, 3))]
+        self.failing = [self._failure() for _ in range(rng.randint(0, len(self.leaves)))]
 
     def _declared(self, racks: int) -> tuple[DeclaredTenant, ...]:
         rng, free, found = self.rng, racks, list[DeclaredTenant]()
@@ -219,6 +222,7 @@ def replay(work: RandomWorkload, policy: str) -> Counter[str]:
         work.down,
         work.leaves,
         work.gpus,
+        failing=work.failing,
     )
     run.run()
     return checks.counts
@@ -229,7 +233,8 @@ def not_later_than_private(work: RandomWorkload) -> None:
     ran = list[Sequence[ReplayedJob]]()
     for rule in (PrivateClusters(work.declared), VirtualClusterRule(work.declared)):
         jobs = deepcopy(work.jobs)
-        ClusterReplay(Builder(), rule, work.tenants("fifo"), jobs, leaves=work.leaves, gpus=work.gpus).run()
+        tenants, failing = work.tenants("fifo"), work.failing
+        ClusterReplay(Builder(), rule, tenants, jobs, leaves=work.leaves, gpus=work.gpus, failing=failing).run()
         ran.append(jobs)
     for private, shared in zip(*ran, strict=True):
         assert shared.first_start <= private.first_start + 1e-6, (work.seed, shared.name)

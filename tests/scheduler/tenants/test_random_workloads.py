@@ -21,7 +21,7 @@ from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 seeds = st.integers(0, 2**32 - 1)
-many = settings(max_examples=examples(60), deadline=None)
+many = settings(max_examples=examples(40), deadline=None)
 
 
 @pytest.mark.parametrize(("seed", "policy"), [(1095, "sf"), (531566, "las"), (4383611, "fifo")])
