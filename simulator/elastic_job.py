@@ -19,6 +19,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats
+from tiresias.simulator.simulated_convergence import SimulatedConvergence
 
 
 class JobSize(NamedTuple):
@@ -97,7 +98,8 @@ class ElasticJob:
         step: Its size differs from the requested one by multiples of this.
         speed: Its speed by size and placement.
         has_servers: It has parameter servers, one at least; each takes a GPU as a worker does.
-        predict: What is predicted of it. It is called at each decision.
+        predict: What is predicted of it. It is called at each decision. With `Rules.measurements` predictions are fitted instead.
+        convergence: The course of its loss, from which its end is then predicted; None: it states its number of steps.
 
     Raises:
         UsageError: The sizes are not possible.
@@ -109,6 +111,7 @@ class ElasticJob:
     speed: Speed = proportional
     has_servers: bool = False
     predict: Predict = exact
+    convergence: SimulatedConvergence | None = None
 
     def __post_init__(self) -> None:
         if not (1 + self.has_servers <= self.least <= self.most and self.step >= 1):

@@ -7,9 +7,10 @@ are promoted. Nothing is random and there is no global state: the same input giv
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.evict.protection import minimum
@@ -17,6 +18,7 @@ from tiresias.scheduler.job_queue import NOTHING, Choice
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.contention.contention_tracker import ContentionTracker
 from tiresias.simulator.event_queue import EventQueue
 from tiresias.simulator.failures import Outages
 from tiresias.simulator.job_columns import JobColumns
@@ -26,6 +28,7 @@ from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.pool_allocator import PoolAllocator
 from tiresias.simulator.recorders import CompletionRecorder, JobRecorder, TimelineRecorder
 from tiresias.simulator.simulated_job import SimulatedJob
+from tiresias.simulator.simulated_owners import SimulatedOwners
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
@@ -43,6 +46,7 @@ _RESIZES: Final = EventKind.RESIZE
 _RELEASES: Final = EventKind.RELEASE
 _FINISHES: Final = EventKind.FINISH
 _CHANGES: Final = EventKind.CHANGE
+PoolOfJobs: TypeAlias = Callable[[dict[int, SimulatedJob]], PoolAllocator]
 _SAME_TIME_S: Final = 1e-6  # a moment computed in two ways differs by rounding errors
 
 
@@ -56,7 +60,8 @@ class EventLoop:
         allocator: The part of the cluster that decides and holds the GPUs.
     """
 
-    def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
+    def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules, pool_of: PoolOfJobs | None = None) -> None:
+        """`pool_of`: makes the allocator of these jobs, in place of the one that the rules name."""
         self._trace, self._rules, self._capacity = trace, rules, cluster.gpus
         self._config, self._interval, self._costs = rules.config, rules.interval, rules.costs
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
@@ -64,11 +69,11 @@ class EventLoop:
         self._gpus: list[int] = trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
         self._jobs: dict[int, SimulatedJob] = {}  # submitted and not ended, by row
-        by_node = rules.by_node or bool(trace.elastic)
+        by_node = pool_of is None and (rules.by_node or bool(trace.elastic))
         self._nodes = NodeAllocator(rules, cluster, self._jobs, trace) if by_node else None
-        self.allocator: PoolAllocator | NodeAllocator = self._nodes or PoolAllocator(
-            rules, cluster.gpus, self._gpus, self._jobs
-        )
+        pool_of = pool_of or partial(PoolAllocator, rules, cluster.gpus, self._gpus)
+        self.allocator: PoolAllocator | NodeAllocator = self._nodes or pool_of(self._jobs)
+        self._contention = self.allocator.contention
         self._outages = Outages(rules.failures(cluster.nodes) if rules.failures else ())
         self._ends, self._changes = EventQueue(), EventQueue()
         self.events: list[tuple[EventKind, int]] = []  # of the last step
@@ -76,9 +81,9 @@ class EventLoop:
         policy = rules.policy_of(trace.vc)
         self._completions, self._learns = CompletionRecorder(trace, rules.history), policy.refit_at < math.inf
         self._claims = rules.reporting.claims(trace) if rules.reporting else None
-        self._decides_after_release = (
-            rules.tenants is not None
-        )  # a preempted job may start elsewhere at the same moment
+        self._owners = SimulatedOwners(trace, rules.config, rules.shares) if rules.config.counts_owners else None
+        # a preempted job may start elsewhere at the same moment; in mode assist Slurm starts the beneficiary by itself
+        self._decides_after_release = rules.tenants is not None or rules.assists
         self._follow(policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._next_submit, self._next_outage = self._submit[0], float(self._outages.moment)
@@ -104,6 +109,8 @@ class EventLoop:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
         columns = *self._results.columns(self._trace), self._recorder.timeline()
         found = Outcome(*columns, self._decisions, self._overhead, self._lost)
+        if self._contention:
+            found = replace(found, slowdowns=self._contention.slowdowns())
         return replace(found, resizes=self._results.resizes()) if self._trace.elastic else found
 
     def next_event(self) -> float:
@@ -120,18 +127,40 @@ class EventLoop:
         Returns:
             False if all that was due was out of date, such as the end of a job that was preempted meanwhile.
         """
+        happened, choice = self.prepare(moment)
+        self.carry_out(choice)
+        return happened or choice is not None
+
+    def prepare(self, moment: float) -> tuple[bool, Choice | None]:
+        """Process what is due at `moment`, and decide.
+
+        Returns:
+            Whether anything happened; and what to carry out, None if no decision is due.
+        """
         self.now = moment
         self.events.clear()
         happened = self._process_due()
         if self.completed >= self._refit_at:
             self._learn()
-        if decides := self._decision_due(happened):
-            self._decide()
-        return happened or decides
+        if not self._decision_due(happened):
+            return happened, None
+        if self._owners and self._owners.is_due(moment):
+            self._count(self._owners)
+        return happened, self._choose()
+
+    def carry_out(self, choice: Choice | None) -> None:
+        """Preempt and start the chosen jobs; afterwards all jobs go on at the speeds that follow."""
+        if choice is not None:
+            self._apply(choice)
+            if self._nodes:
+                self._nodes.note_samples(self.now)
+                self._wake = min(self._wake, self._nodes.sample_end)
+        if self._contention:
+            self._change_speeds(self._contention)
 
     def advance_ranks(self, until: float) -> None:
         """Advance as long as nothing but the ranks of jobs changes. O(log jobs) for each moment without a choice."""
-        if self._nodes or self._interval or self._turns or self.completed >= self._refit_at:
+        if self._nodes or self._contention or self._interval or self._turns or self.completed >= self._refit_at:
             return
         other = self._next_from_outside()
         while (moment := self._changes.moment) < other and moment <= until:
@@ -182,6 +211,10 @@ class EventLoop:
         if job is None or job.stamp != stamp:
             return False
         self.allocator.release(job)
+        if self._contention:
+            self._contention.stop(row, self.now)
+        if self._owners:
+            self._owners.end(job, self.now)
         if kind == _RELEASE:
             self.events.append((_RELEASES, row))
             job.wait(self.now)
@@ -212,6 +245,10 @@ class EventLoop:
     def _fail(self, job: SimulatedJob) -> None:
         self.events.append((EventKind.KILL, job.row))
         self.allocator.release(job)
+        if self._contention:
+            self._contention.stop(job.row, self.now)
+        if self._owners:
+            self._owners.end(job, self.now)
         self._running -= job.state == _RUNNING
         self._overhead -= self._unspent(job)
         self._lost += job.fail(self.now, self._rules.checkpoint_interval) * job.gpus
@@ -224,6 +261,8 @@ class EventLoop:
             job.servers = self._nodes.first_servers(row)
         if self._claims:
             self._claims.give(job)
+        if self._owners:
+            self._owners.give(job)
         job.at(self.now)
         self._requeue(job)
 
@@ -249,6 +288,17 @@ class EventLoop:
             overdue = moment < self.now  # after the policy learned
             self._changes.push(self.now if overdue else moment, _CHANGE, job.row, job.stamp)
 
+    def _count(self, owners: SimulatedOwners) -> None:
+        """Count the service of all owners: jobs whose owner has another excess, and all if service changed, have other ranks."""
+        changed = [job for job in owners.count(self.now, self._jobs.values()) if job.state != _RELEASING]
+        if owners.changes_service:  # then the moments at which ranks change are others, too
+            self._changes.clear()
+            self._rank_anew(self._jobs.values())
+            return
+        for job in changed:
+            job.at(self.now)
+            self.allocator.update(job)
+
     def _learn(self) -> None:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
         present = JobColumns(self._jobs.values())
@@ -267,27 +317,32 @@ class EventLoop:
     def _decision_due(self, happened: bool) -> bool:
         """Return whether to decide now.
 
-        With an interval: at its multiples, other events wait for the next one; and where jobs start again with another size.
+        With an interval: at its multiples, other events wait for the next one; and where jobs start again with another size, or a
+        sample of a size ends.
         """
         interval = self._interval
         if not interval:
             turned, waiting = self.now >= self._wake, len(self._jobs) > self._running
             self._wake = self._policy.turn(self.now, self._config) if waiting and self._turns else math.inf
             return happened or turned
+        sample_ends = self.now >= self.allocator.sample_end
         self._wake = (math.floor(self.now / interval) + 1) * interval
-        return self.now % interval == 0 or self._restarts
+        if not sample_ends:
+            self._wake = min(self._wake, self.allocator.sample_end)
+        return self.now % interval == 0 or self._restarts or sample_ends
 
-    def _decide(self) -> None:
+    def _choose(self) -> Choice:
+        """Decide, and stop the jobs that change their size. Returns what else is to be done."""
         self._decisions += 1
         self._restarts = False
         choice = self.allocator.choose(self.now)
         self._wake = min(self._wake, self.allocator.relaxes)
+        resized = self.allocator.resized
         if self._interval and self.now % self._interval:
-            choice = Choice(choice.starts, ())
-        else:
-            for row in self.allocator.resized:
-                self._resize(self._jobs[row])
-        self._apply(choice)
+            choice, resized = Choice(choice.starts, ()), self.allocator.samples
+        for row in resized:
+            self._resize(self._jobs[row])
+        return choice
 
     def _apply(self, choice: Choice) -> None:
         for row in choice.victims:
@@ -299,9 +354,10 @@ class EventLoop:
         self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
 
     def _preempt(self, job: SimulatedJob) -> None:
-        self.events.append((_PREEMPTS, job.row))
+        shrinks = job.row in self.allocator.shrunk
+        self.events.append((_RESIZES if shrinks else _PREEMPTS, job.row))
         pause = self._stop_cost(job)
-        job.preempt(self.now, pause)
+        (job.shrink if shrinks else job.preempt)(self.now, pause)
         self._release(job, pause, self._decides_after_release)
 
     def _resize(self, job: SimulatedJob) -> None:
@@ -321,6 +377,8 @@ class EventLoop:
         """Let a stopped job release its GPUs after a pause; `decides`: a decision follows also where there is no pause."""
         self._running -= 1
         self.allocator.preempt(job)
+        if self._contention:  # it saves, and holds its GPUs without progress
+            self._contention.stop(job.row, self.now)
         if pause or decides:
             self._ends.push(self.now + pause, _RELEASE, job.row, job.stamp)
         else:
@@ -329,11 +387,22 @@ class EventLoop:
     def _begin(self, job: SimulatedJob) -> None:
         self.events.append((_STARTS, job.row))
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
-        job.start(self.now, resume, self._config, self._minimum_run, self.allocator.slowdown(job))
+        slow = self.allocator.slowdown(job)
+        job.start(self.now, resume, self._config, self._minimum_run, slow)
+        if self._contention:
+            self._contention.start(job.row, self.allocator.parts(job), job.idle_until, slow)
         self._running += 1
         self._overhead += resume * job.gpus
         self._ends.push(job.ends, _FINISH, job.row, job.stamp)
         self._requeue(job)
+
+    def _change_speeds(self, contention: ContentionTracker) -> None:
+        """Let the jobs that share servers or links with those that started or stopped go on at their new speeds."""
+        for row, slow in contention.settle(self.now):
+            job = self._jobs[row]
+            job.change_speed(self.now, slow)
+            self._ends.push(job.ends, _FINISH, row, job.stamp)
+            self._requeue(job)
 
     def _unspent(self, job: SimulatedJob) -> float:
         """GPU-seconds of the job's overhead that have not passed yet."""

@@ -13,8 +13,8 @@ from tiresias.simulator.simulated_job import SimulatedJob
 
 _WHOLE = ("row", "gpus", "state", "servers")
 _REALS = (
-    "submit", "duration", "first_start", "last_start", "idle_until", "preempted", "reset", "held", "uncounted", "done", "slow",
-    "extra",
+    "submit", "duration", "first_start", "last_start", "idle_until", "paced_from", "preempted", "reset", "held", "uncounted",
+    "done", "slow", "extra", "others", "owner_excess",
     "claimed_total", "claimed_part", "owner_trust", "owner_stretch",
 )  # fmt: skip
 _FIELDS = np.dtype([(name, np.int64) for name in _WHOLE] + [(name, np.float64) for name in _REALS])
@@ -64,7 +64,7 @@ class JobColumns:
     @property
     def attained(self) -> Values:
         """GPU-seconds since the last promotion."""
-        return self.ran * self.gpus + self.extra
+        return self.ran * self.gpus + self.extra + self.others
 
     @property
     def waited(self) -> Values:
@@ -80,6 +80,12 @@ class JobColumns:
     def claimed_remaining(self) -> Values:
         """Seconds of work left by their reports, corrected; nan: no claim counts now; None: none of the jobs reports."""
         return None if np.isnan(self.claimed_total).all() else claimed_work.remaining(self)
+
+    @property
+    def owner_excess(self) -> Values:
+        """GPU-seconds that their owners used more than others, by shares; None: owners do not share."""
+        excess = self._jobs["owner_excess"][: len(self._at)]
+        return None if np.isnan(excess).all() else excess
 
     @property
     def claim_trust(self) -> Values:

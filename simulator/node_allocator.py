@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,11 +15,16 @@ from tiresias.scheduler.job_queue import Choice
 from tiresias.scheduler.model import Floats, Ints, Plan, Snapshot, Start
 from tiresias.scheduler.next_change import relaxes
 from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.size.sampling import next_sample_end
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.contention.contention_tracker import ContentionTracker
+from tiresias.simulator.contention.server_loads import PartOfServer
+from tiresias.simulator.contention.simulated_contention import SimulatedContention
 from tiresias.simulator.elastic.elastic_runs import ElasticRuns
 from tiresias.simulator.elastic_job import JobSize
 from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.occupancy import Occupancy
+from tiresias.simulator.simulated_assist import SimulatedAssist, assisted
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Rules
@@ -31,7 +37,11 @@ class NodeAllocator:
 
     Attributes:
         relaxes: The next moment at which a waiting job accepts a placement that it refuses now; inf for never.
-        resized: The rows of the jobs whose size the last decision changes.
+        resized: The rows of the jobs whose size the last decision changes, and that release GPUs for no job in particular.
+        shrunk: The rows of the victims that go on at once with fewer GPUs.
+        samples: Those of `resized` whose next size is a sample.
+        contention: The slowdowns of running jobs by each other; None: there are none.
+        sample_end: The next moment at which a sample ends; inf for never.
     """
 
     def __init__(
@@ -45,13 +55,22 @@ class NodeAllocator:
         self._clusters = clusters
         self._policy, self._config, self._jobs = rules.policy_of(clusters), rules.config, jobs
         self._decide = _decision(rules)
+        self.contention = _contention(rules.contention, cluster, models)
         self._placement, self._gpus_per_node, self._models = rules.placement, cluster.gpus_per_node, models
         self._by_row = _placement_of_rows(rules.placement, models)
+        self._slowness = rules.placement.slowness if rules.placement else None
+        self._needs = (
+            _speed_needs_of_rows(rules.placement, models) if rules.placement and self._slowness is not None else None
+        )
         self._occupancy = Occupancy(cluster, has_tenants=rules.tenants is not None)
         self._elastic = (
-            ElasticRuns(trace, cluster.gpus, cluster.gpus_per_node, rules.cost_of(models)) if trace.elastic else None
+            ElasticRuns(trace, cluster.gpus, cluster.gpus_per_node, rules.cost_of(models), rules.measurements)
+            if trace.elastic
+            else None
         )
-        self.relaxes, self.resized = math.inf, list[int]()
+        self.relaxes, self.resized, self.samples, self.sample_end = math.inf, list[int](), list[int](), math.inf
+        self.shrunk = frozenset[int]()
+        self._samples = bool(trace.elastic and rules.config.size_samples and rules.measurements)
         self._starts: dict[int, Start] = {}
         self._servers: dict[int, int] = {}  # of the jobs to start
 
@@ -90,16 +109,24 @@ class NodeAllocator:
 
     def choose(self, now: float) -> Choice:
         """Return the rows of the jobs to start and to preempt."""
+        if self._elastic:
+            self._elastic.learn(list(self._jobs.values()), now)
         snapshot = self.snapshot(now)
         plan = self._decide(snapshot, self._policy)
         self.relaxes = relaxes(snapshot, self._config)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
         if plan.servers is not None:
             self._servers = dict(zip(map(int, snapshot.jobs.id), plan.servers.tolist(), strict=True))
-        self.resized = [int(each.job) for each in plan.resizes]
+        self.resized = [int(each.job) for each in plan.resizes if not each.beneficiary]
+        self.shrunk = frozenset(int(each.job) for each in plan.resizes if each.beneficiary)
+        self.samples = [int(each.job) for each in plan.resizes if each.is_sample]
         for change in plan.rebindings:
             self._occupancy.rebind(int(change.job), change.owned_cells)
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
+
+    def note_samples(self, now: float) -> None:
+        """Note when the next sample ends, after a decision."""
+        self.sample_end = next_sample_end(self.snapshot(now), self._config) if self._samples else math.inf
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
         """Allocate the nodes of the chosen jobs that are free, and return these jobs; the others remain reserved."""
@@ -118,12 +145,24 @@ class NodeAllocator:
     def slowdown(self, job: SimulatedJob) -> float:
         """Return the seconds that a second of work takes where the job is placed."""
         place = self._starts[job.row].nodes
+        speeds = self._placement.speeds if self._placement else None
+        of_nodes = speeds.slowdown(self._models[job.row], self._rows_of(job)) if speeds else 1.0
+        return of_nodes * self._slowdown_by_distance(job, place)
+
+    def _rows_of(self, job: SimulatedJob) -> list[int]:
+        return [held.node for held in self._occupancy.held(job.row)]
+
+    def _slowdown_by_distance(self, job: SimulatedJob, place: Sequence[tuple[str, int]]) -> float:
         if self._elastic and self._elastic.is_elastic(job.row):
-            return self._elastic.slowdown(job.row, JobSize(tuple(share for _, share in place), job.servers))
-        if not self._placement:
+            return self._elastic.begin(job.row, JobSize(tuple(share for _, share in place), job.servers))
+        if not self._placement or (self.contention and self.contention.links):  # then the links slow it
             return 1.0
         nodes = len(place)
         return self._placement.slowdown(self._models[job.row], job.gpus, nodes, self._gpus_per_node)
+
+    def parts(self, job: SimulatedJob) -> tuple[PartOfServer, ...]:
+        """Return what a job has of its nodes."""
+        return tuple(PartOfServer(held.node, held.parts) for held in self._occupancy.held(job.row))
 
     def snapshot(self, now: float) -> Snapshot:
         """Return the jobs and nodes at `now`, as `decide` sees them."""
@@ -131,11 +170,17 @@ class NodeAllocator:
         columns = JobColumns(jobs)
         columns.now = now
         clusters = [self._clusters[job.row] for job in jobs]
-        shown = job_rows(jobs, columns, now, clusters, **self._placement_columns(columns))
+        kinds = self.contention.kinds(columns.row) if self.contention else None
+        shown = job_rows(jobs, columns, now, clusters, interference_kind=kinds, **self._placement_columns(columns))
         if self._elastic:
             shown = self._elastic.shown(shown, columns.row.tolist(), columns.servers, now)
         places = {job.row: place for place, job in enumerate(jobs)}
-        return Snapshot(now, shown, self._occupancy.nodes(), self._occupancy.allocations(places))
+        nodes, held = self._occupancy.nodes(), self._occupancy.allocations(places)
+        if self._slowness is not None:
+            nodes = replace(nodes, slowness=self._slowness)
+        table = self.contention.table if self.contention else None
+        trained = self._placement.trained if self._placement else None
+        return Snapshot(now, shown, nodes, held, interference=table, trained=trained)
 
     def _placement_columns(self, seen: JobColumns) -> dict[str, Any]:
         """Return the columns on placement. A job waits for the fewest nodes from its submission or its last preemption on."""
@@ -143,17 +188,31 @@ class NodeAllocator:
             return {}
         style, wait_limit = self._by_row
         since = known(seen.preempted, seen.submit)
-        return {
+        found = {
             "style": style[seen.row],
             "packed_until": np.where(wait_limit[seen.row] > 0, since + wait_limit[seen.row], -np.inf),
         }
+        if self._needs is not None:
+            found["speed_sensitivity"], found["locality_penalty"] = self._needs[:, seen.row]
+        return found
 
 
 def _decision(rules: Rules) -> Callable[[Snapshot, Policy], Plan]:
-    """Return the decision on a snapshot under a policy: of all jobs together, or of tenants."""
+    """Return the decision on a snapshot under a policy: of all jobs together, of tenants, or of mode assist."""
     if rules.tenants:
         return rules.tenants.decision(rules.config)
+    if rules.assists:
+        return lambda snapshot, policy: assisted(snapshot, cast(SimulatedAssist, policy), rules.config)
     return lambda snapshot, policy: decide(snapshot, rules.config, policy)
+
+
+def _contention(
+    contention: SimulatedContention | None, cluster: ClusterSize, models: Sequence[str]
+) -> ContentionTracker | None:
+    if contention is None:
+        return None
+    network = cluster.network if contention.network else None
+    return ContentionTracker(models, cluster.kinds, network, contention.interference)
 
 
 def _placement_of_rows(placement: SimulatedPlacement | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:
@@ -163,3 +222,9 @@ def _placement_of_rows(placement: SimulatedPlacement | None, models: Sequence[st
     of = {model: (int(placement.style_of(model)), placement.wait_limit_of(model)) for model in set(models)}
     style, wait_limit = zip(*map(of.__getitem__, models), strict=True) if models else ((), ())
     return np.array(style, np.int64), np.array(wait_limit, np.float64)
+
+
+def _speed_needs_of_rows(placement: SimulatedPlacement, models: Sequence[str]) -> Floats:
+    """Return what each row of the trace needs of the speed of its nodes, as in `SpeedNeeds`, shape (2, rows)."""
+    of = {model: placement.speed_needs(model) for model in set(models)}
+    return np.asarray(np.array([of[model] for model in models], np.float64).reshape(-1, 2).T)

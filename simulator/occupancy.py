@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.model import Allocations, Nodes, Start
+from tiresias.scheduler.model import Allocations, Ints, Nodes, Start
 from tiresias.scheduler.place.gpu_islands import choose
 from tiresias.scheduler.resources import Resources
-from tiresias.scheduler.topology_tree import Topology
 from tiresias.simulator.cluster_size import ClusterSize
 
 
@@ -32,16 +31,21 @@ class Occupancy:
 
     def __init__(self, cluster: ClusterSize, has_tenants: bool = False) -> None:
         count = cluster.nodes
-        self._names = tuple(f"node{index:05}" for index in range(count))
+        self._names = cluster.names
         self._row = {name: row for row, name in enumerate(self._names)}
-        self._gpus = np.full(count, cluster.gpus_per_node, np.int64)
+        self._gpus = cluster.node_gpus
         self._sockets = cluster.sockets_per_node
-        self._free = np.full((count, self._sockets), cluster.gpus_per_node // self._sockets, np.int64)
+        self._free = np.repeat(self._gpus[:, None] // self._sockets, self._sockets, axis=1)
         self._held: dict[int, tuple[HeldGpus, ...]] = {}
         self._cells: dict[int, tuple[str, ...]] | None = {} if has_tenants else None
         self._unlimited = np.full(count, np.inf)
-        self._topology, self.usable = _topology(cluster), np.ones(count, bool)
+        self._topology, self.usable = cluster.topology(), np.ones(count, bool)
         self._types, self._features = ("",) * count, (frozenset[str](),) * count
+
+    def free_by_socket(self) -> Ints:
+        """Return the free GPUs of each socket, shape (nodes, sockets)."""
+        found: Ints = self._free.copy()
+        return found
 
     @property
     def free(self) -> int:
@@ -79,6 +83,10 @@ class Occupancy:
         if self._cells is not None:
             self._cells[job] = owned_cells or ("",) * len(self._held[job])
 
+    def held(self, job: int) -> tuple[HeldGpus, ...]:
+        """Return what a job holds, node by node."""
+        return self._held[job]
+
     def jobs_on(self, node: int) -> list[int]:
         """Return the jobs that hold GPUs of a node."""
         return [job for job, place in self._held.items() if any(node == held.node for held in place)]
@@ -110,10 +118,3 @@ class Occupancy:
         held = Resources.of(gpus, nothing, nothing, np.transpose(parts) if self._sockets > 1 else None)
         cells = None if self._cells is None else tuple(cell for each in self._held for cell in self._cells[each])
         return Allocations(job, node, held, cells)
-
-
-def _topology(cluster: ClusterSize) -> Topology:
-    gpus, size = np.full(cluster.nodes, cluster.gpus_per_node, np.int64), cluster.nodes_per_leaf
-    found = Topology.of_groups(gpus, [np.arange(cluster.nodes) // size] if size else ())
-    sockets = cluster.sockets_per_node
-    return found.with_parts(("socket",), [(sockets,)] * cluster.nodes, [True] * cluster.nodes) if sockets > 1 else found

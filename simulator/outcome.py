@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
+from tiresias.simulator.contention.contention_tracker import JobSlowdowns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +41,7 @@ class Outcome:
         overhead: GPU-seconds without progress, because of preemptions and restarts.
         lost: GPU-seconds of work that node failures undid.
         resizes: Number of changes of the size of each ended job; empty: no job is elastic.
+        slowdowns: How much jobs slowed each other; None: that is not simulated.
     """
 
     start: Floats
@@ -51,3 +53,4 @@ class Outcome:
     overhead: float
     lost: float = 0.0
     resizes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    slowdowns: JobSlowdowns | None = None

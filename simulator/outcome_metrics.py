@@ -9,6 +9,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.contention.contention_tracker import JobSlowdowns
 from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.trace import Trace
 
@@ -22,7 +23,8 @@ def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: 
 
     Queueing is all the time of a job in which it made no progress. gpu_utilization is GPU-seconds of work / (GPUs x makespan).
     preemption_gpu_seconds are those on GPUs without progress, because of preemptions; lost_gpu_seconds are of work that failures
-    undid. Work is that at the requested size; resizes are there where jobs are elastic.
+    undid. Work is that at the requested size; resizes are there where jobs are elastic. The mean slowdowns are there where jobs
+    slow each other: 1.2 by interference means that a job took 20% more time because of others on its servers, in the mean of jobs.
     """
     makespan = float(outcome.finish.max() - trace.submit[0])
     median, p95, p99 = np.percentile(outcome.jct, (50, 95, 99)).tolist()
@@ -42,7 +44,14 @@ def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: 
         "decisions": outcome.decisions,
         "wall_seconds": wall_seconds,
         **({"resizes": int(outcome.resizes.sum())} if len(outcome.resizes) else {}),
+        **(_slowdowns(outcome.slowdowns) if outcome.slowdowns else {}),
     }
+
+
+def _slowdowns(found: JobSlowdowns) -> Summary:
+    """Return the means over the jobs; a job without work counts as one that nothing slows."""
+    interference, network = (float(np.nan_to_num(each, nan=1.0).mean()) for each in found)
+    return {"mean_interference_slowdown": interference, "mean_network_slowdown": network}
 
 
 def queueing(trace: Trace, outcome: Outcome) -> Floats:
@@ -62,6 +71,31 @@ def by_virtual_cluster(trace: Trace, outcome: Outcome) -> dict[str, Summary]:
     delay = queueing(trace, outcome)
     return {
         str(name): _of_jobs(delay[cluster == at], outcome.jct[cluster == at]) for at, name in enumerate(names.tolist())
+    }
+
+
+def by_owner(owner: Ints, trace: Trace, outcome: Outcome) -> Summary:
+    """Return how equally the owners of the jobs are served.
+
+    The slowdown of an owner is the sum of its jobs' completion times over that of their durations: 1 if none of its jobs waits. The
+    Jain index is that of the reciprocals (Jain, Chiu, Hawe, DEC-TR-301): 1 if all owners are slowed down alike, 1/n if of n owners
+    one alone is served.
+
+    Args:
+        owner: Index of the owner of each row of the trace.
+        trace: The jobs.
+        outcome: What happened to them.
+    """
+    present = np.unique(owner)
+    lasted = np.bincount(owner, trace.duration)[present]
+    slowdown = np.bincount(owner, outcome.jct)[present] / np.maximum(lasted, np.finfo(np.float64).tiny)
+    speed = 1.0 / slowdown
+    return {
+        "owners": len(present),
+        "jain_index": float(speed.sum() ** 2 / (len(speed) * (speed**2).sum())),
+        "worst_slowdown": float(slowdown.max()),
+        "p90_slowdown": float(np.percentile(slowdown, 90)),
+        "mean_slowdown": float(slowdown.mean()),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,8 @@ from tiresias.scheduler.job_queue import NOTHING, Choice, JobQueue
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
 from tiresias.scheduler.running_keys import Columns, Key
+from tiresias.simulator.contention.contention_tracker import ContentionTracker
+from tiresias.simulator.contention.server_loads import PartOfServer
 from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
@@ -29,12 +31,18 @@ class PoolAllocator:
 
     Attributes:
         relaxes: As of `NodeAllocator`; inf, because all GPUs are equal.
-        resized: As of `NodeAllocator`; none, because no job is elastic.
+        resized, shrunk, samples: As of `NodeAllocator`; none, because no job is elastic.
+        sample_end: As of `NodeAllocator`; inf.
+        contention: As of `NodeAllocator`; None.
         free: Number of free GPUs.
     """
 
-    relaxes = math.inf
+    relaxes: float = math.inf
+    sample_end: float = math.inf
     resized: Sequence[int] = ()
+    samples: Sequence[int] = ()
+    shrunk: Set[int] = frozenset()
+    contention: ContentionTracker | None = None
 
     def __init__(self, rules: Rules, capacity: int, gpus: list[int], jobs: dict[int, SimulatedJob]) -> None:
         """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""
@@ -176,6 +184,10 @@ class PoolAllocator:
     def slowdown(self, job: SimulatedJob) -> float:
         """Return 1: a job runs equally fast on all GPUs."""
         return 1.0
+
+    def parts(self, job: SimulatedJob) -> tuple[PartOfServer, ...]:
+        """Return what a job has of its nodes: no nodes are known."""
+        return ()
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
         """Allocate GPUs to the chosen jobs that fit now, and return these jobs.

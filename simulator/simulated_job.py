@@ -30,13 +30,15 @@ class SimulatedJob:
         first_start: Moment of its first start.
         last_start: Moment of its last start.
         idle_until: So long it holds GPUs without progress, at the beginning of a run or at its end.
+        paced_from: Since when it makes progress at its present speed.
         preempted: When it last went back to waiting.
         reset: When it was last promoted.
         movable_from: When it may be preempted.
         ends: While it runs: the moment at which its work is done.
         held: Seconds on GPUs in earlier runs.
         uncounted: Seconds on GPUs before the last promotion.
-        done: Seconds of work in earlier runs.
+        done: Seconds of work in earlier runs, and in this one until `paced_from`.
+        done_by_run: Of these, those of this run.
         slow: Seconds that a second of work takes where it runs.
         ran: Seconds on GPUs since the last promotion, at `now`.
         claimed_total: Claimed seconds of work in all; nan: the job does not report.
@@ -48,6 +50,8 @@ class SimulatedJob:
         resizing: It was stopped to start again with another size.
         servers: Of its GPUs those of parameter servers.
         extra: GPU-seconds since the last promotion beyond `ran` x `gpus`, as its size was another one before.
+        others: GPU-seconds of its owner's or array's other jobs, where they count as its own.
+        owner_excess: GPU-seconds that its owner used more than others, by shares; nan: owners do not share.
         extra_before: The same, before the last promotion.
         stamp: Number of changes; an expected event with an older stamp is out of date.
     """
@@ -55,29 +59,31 @@ class SimulatedJob:
     preemption_cost: ClassVar[float | None] = None  # not measured: the policy's configuration has it
 
     __slots__ = (
-        "claimed_part", "claimed_total", "done", "duration", "ends", "extra", "extra_before", "first_start", "gpus", "held",
-        "idle_until", "last_start", "movable_from", "now", "owner_stretch", "owner_trust", "preempted", "preemptions", "ran",
-        "reset", "resizes", "resizing", "row", "servers", "slow", "stamp", "state", "submit", "uncounted",
+        "claimed_part", "claimed_total", "done", "done_by_run", "duration", "ends", "extra", "extra_before", "first_start",
+        "gpus", "held", "idle_until", "last_start", "movable_from", "now", "others", "owner_excess", "owner_stretch",
+        "owner_trust", "paced_from", "preempted", "preemptions", "ran", "reset", "resizes", "resizing", "row", "servers",
+        "slow", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
         self.row, self.gpus, self.submit, self.duration = row, gpus, submit, duration
         self.state = _WAITING
-        self.first_start = self.last_start = self.idle_until = self.preempted = NEVER
+        self.first_start = self.last_start = self.idle_until = self.paced_from = NEVER
+        self.preempted = self.owner_excess = NEVER
         self.reset = self.movable_from = -math.inf
         self.ends = math.inf
-        self.held = self.uncounted = self.done = self.ran = 0.0
+        self.held = self.uncounted = self.done = self.done_by_run = self.ran = 0.0
         self.slow, self.now = 1.0, submit
         self.claimed_total = NEVER
         self.claimed_part = self.owner_trust = self.owner_stretch = 1.0
-        self.extra = self.extra_before = 0.0
+        self.extra = self.extra_before = self.others = 0.0
         self.preemptions = self.resizes = self.servers = self.stamp = 0
         self.resizing = False
 
     @property
     def attained(self) -> float:
         """GPU-seconds since the last promotion."""
-        return self.ran * self.gpus + self.extra
+        return self.ran * self.gpus + self.extra + self.others
 
     @property
     def waited(self) -> float:
@@ -110,7 +116,7 @@ class SimulatedJob:
         if self.state != _RUNNING or math.isnan(self.claimed_total):
             return math.inf
         until = float(claimed_work.claims(self).trusted_until)
-        moments = (self.idle_until + (at - self.done) * self.slow for at in (claimed_work.FIRST_CLAIM_S, until))
+        moments = (self.paced_from + (at - self.done) * self.slow for at in (claimed_work.FIRST_CLAIM_S, until))
         return min((moment for moment in moments if moment > self.now + claimed_work.ROUNDING_S), default=math.inf)
 
     def request(self, gpus: int) -> None:
@@ -139,6 +145,7 @@ class SimulatedJob:
         """
         self.ends = now + overhead + (self.duration - self.done) * slow
         self.state, self.last_start, self.idle_until, self.slow = _RUNNING, now, now + overhead, slow
+        self.paced_from, self.done_by_run = self.idle_until, 0.0
         self.resizing = False
         self.movable_from = self._progressed(minimum_run, config)
         if config.cooldown and self.preempted == self.preempted:  # nan: never
@@ -147,6 +154,20 @@ class SimulatedJob:
             self.movable_from = math.inf
         if self.first_start != self.first_start:  # nan: it never ran
             self.first_start = now
+        self._happened(now)
+
+    def change_speed(self, now: float, slow: float) -> None:
+        """Let the running job go on at another speed. Its progress is kept, and its end is another one.
+
+        Args:
+            now: Simulated time, seconds.
+            slow: Seconds that a second of work takes from now on.
+        """
+        worked = max(0.0, now - self.paced_from) / self.slow
+        self.done += worked
+        self.done_by_run += worked
+        self.paced_from, self.slow = max(now, self.paced_from), slow
+        self.ends = self.paced_from + max(self.duration - self.done, 0.0) * slow
         self._happened(now)
 
     def _progressed(self, minimum_run: float, config: PolicyConfig) -> float:
@@ -158,6 +179,11 @@ class SimulatedJob:
     def preempt(self, now: float, overhead: float) -> None:
         """Stop the work; the job holds its GPUs for another `overhead` seconds."""
         self.preemptions += 1
+        self._stop(now, overhead)
+
+    def shrink(self, now: float, overhead: float) -> None:
+        """Stop the work, as `preempt`; the job goes on with the GPUs that another one leaves."""
+        self.resizes += 1
         self._stop(now, overhead)
 
     def resize(self, now: float, overhead: float) -> None:
@@ -175,7 +201,7 @@ class SimulatedJob:
     def fail(self, now: float, checkpoint_interval: float) -> float:
         """Return the job to its last checkpoint and let it wait. Returns the lost seconds of work."""
         self.at(now)
-        worked = max(0.0, now - self.idle_until) / self.slow if self.state == _RUNNING else 0.0
+        worked = self.done_by_run + max(0.0, now - self.paced_from) / self.slow if self.state == _RUNNING else 0.0
         lost = worked % checkpoint_interval if checkpoint_interval else 0.0
         self.done = self.duration - self.remaining - lost
         self.wait(now)
@@ -190,7 +216,7 @@ class SimulatedJob:
     def promote(self, now: float) -> None:
         """Reset service and waiting time."""
         self.reset, self.uncounted = now, self.held
-        self.extra, self.extra_before = 0.0, self.extra + self.extra_before
+        self.extra, self.extra_before, self.others = 0.0, self.extra + self.extra_before, 0.0
         self._happened(now)
 
     def _happened(self, now: float) -> None:

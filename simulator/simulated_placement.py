@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiresias.scheduler.model import Style
+from tiresias.scheduler.model import Floats, Style
+from tiresias.scheduler.place.learned.weights_file import PlacementWeights
 from tiresias.scheduler.place.placements import PLACEMENTS, style_code
+from tiresias.scheduler.place.speed_needs import NEVER_APART, SpeedNeeds
 from tiresias.scheduler.stages import TRIAL_ONLY
 from tiresias.simulator import models
+from tiresias.simulator.simulated_node_speeds import SimulatedNodeSpeeds
 
 PACKLIMIT = 0.4  # skew above which a job consolidates
 WAIT_LIMIT_S = 300.0  # seconds that a consolidating job waits for the fewest nodes
@@ -28,12 +31,16 @@ class SimulatedPlacement:
         packlimit: Share of the largest tensor in the model.
         wait_limit: Seconds that a consolidating job waits for the fewest nodes, where `style` is None.
         effect: Whether a placement on more nodes than necessary slows a job down.
+        trained: The network by which jobs of the style `learned` are placed; None: they are placed by least_interference.
+        speeds: The speeds of the nodes; None: they are equal.
     """
 
     style: int | None = None
     packlimit: float = PACKLIMIT
     wait_limit: float = WAIT_LIMIT_S
     effect: bool = True
+    trained: PlacementWeights | None = None
+    speeds: SimulatedNodeSpeeds | None = None
 
     @classmethod
     def named(cls, style: str, packlimit: float = PACKLIMIT, wait_limit: float = WAIT_LIMIT_S) -> SimulatedPlacement:
@@ -49,6 +56,16 @@ class SimulatedPlacement:
     def wait_limit_of(self, model: str) -> float:
         """Return the seconds that a job of a model waits for the fewest nodes."""
         return self.wait_limit if self.style is None and self.style_of(model) is Style.CONSOLIDATE else 0.0
+
+    @property
+    def slowness(self) -> Floats | None:
+        """The slowness of the nodes as jobs are placed by it; None: they are not."""
+        return self.speeds.slowness if self.speeds and self.style == style_code("fastest_nodes") else None
+
+    def speed_needs(self, model: str) -> SpeedNeeds:
+        """Return what jobs of a model need of the speed of their nodes, as the controller knows it of jobs with a profile."""
+        sensitivity = self.speeds.sensitivity_of(model) if self.speeds else 1.0
+        return SpeedNeeds(sensitivity, NEVER_APART if models.model(model).skew > self.packlimit else 1.0)
 
     def slowdown(self, model: str, gpus: int, nodes: int, gpus_per_node: int) -> float:
         """Return the seconds that a second of work takes on `nodes` nodes."""

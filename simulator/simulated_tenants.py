@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Nodes, Plan, Snapshot
-from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policies import POLICIES, with_owners
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
@@ -39,16 +39,18 @@ class SimulatedTenants:
         """
         CellState(cell_specification(nodes, self.declared))
 
-    def policy(self, default: Policy, clusters: Sequence[str]) -> Policy:
+    def policy(self, default: Policy, clusters: Sequence[str], config: PolicyConfig) -> Policy:
         """Return the policy of a simulation: `default`, or where a virtual cluster has another one, all of them as one.
 
         Args:
             default: The policy of the simulation.
             clusters: The virtual cluster of each row of the trace.
+            config: Whether owners count.
         """
         if not self.policies:
             return default
-        return TenantPolicies(default, {name: POLICIES[each] for name, each in self.policies.items()}, clusters)
+        own = {name: with_owners(POLICIES[each], config) for name, each in self.policies.items()}
+        return TenantPolicies(default, own, clusters)
 
     def decision(self, config: PolicyConfig) -> Callable[[Snapshot, Policy], Plan]:
         """Return the decision on a snapshot under a policy. It keeps cells between calls: each simulation has its own."""

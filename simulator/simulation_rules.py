@@ -10,8 +10,11 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED, Completed
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
+from tiresias.simulator.contention.simulated_contention import SimulatedContention
+from tiresias.simulator.elastic.run_measurements import RunMeasurements
 from tiresias.simulator.failures import Failures
 from tiresias.simulator.reporting import Reporting
+from tiresias.simulator.simulated_assist import SimulatedAssist
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 
@@ -56,6 +59,10 @@ class Rules:
         reporting: Which jobs report their progress. None: none.
         history: Completed jobs from which policies have learned before the simulation begins.
         tenants: The tenants that share the cluster; means `by_node`. None: there are none.
+        measurements: What runs of elastic jobs show, from which their predictions are fitted. None: predictions are those of each
+            job (`ElasticJob.predict`).
+        shares: Shares of users or accounts, where these share the GPUs; an owner that is missing has the smallest one.
+        contention: How jobs slow each other on servers and links; means `by_node`. None: not at all.
 
     Raises:
         UsageError: `failures` or `placement` without `by_node`.
@@ -73,14 +80,28 @@ class Rules:
     reporting: Reporting | None = None
     history: Completed = NO_JOBS_COMPLETED
     tenants: SimulatedTenants | None = None
+    measurements: RunMeasurements | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    contention: SimulatedContention | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.policy, IncrementalPolicy) or self.config.needs_snapshots or self.tenants:
+        if (
+            not isinstance(self.policy, IncrementalPolicy)
+            or self.config.needs_snapshots
+            or self.tenants
+            or self.assists
+            or self.contention
+        ):
             object.__setattr__(self, "by_node", True)
         if self.failures and not self.by_node:
             raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")
         if self.placement and not self.by_node:
             raise UsageError("a placement needs a simulation by node; set by_node (--by-node)")
+
+    @property
+    def assists(self) -> bool:
+        """Whether mode assist is simulated."""
+        return isinstance(self.policy, SimulatedAssist)
 
     def cost_of(self, models: Sequence[str]) -> Callable[[int], float]:
         """Return the seconds that a preemption costs the job of a row.
@@ -96,4 +117,4 @@ class Rules:
         Args:
             clusters: The virtual cluster of each row of the trace.
         """
-        return self.tenants.policy(self.policy, clusters) if self.tenants else self.policy
+        return self.tenants.policy(self.policy, clusters, self.config) if self.tenants else self.policy

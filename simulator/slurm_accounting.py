@@ -16,16 +16,26 @@ from tiresias.simulator.trace import Trace, read_trace
 
 COMMAND_TIMEOUT_S = 600.0  # sacct of a year of a busy site takes minutes
 _KEPT = ("PATH", "HOME", "SLURM_CONF")
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
 
 
-def history(since: str, partitions: Sequence[str], *, equal_nodes: bool = False) -> tuple[Trace, ClusterSize]:
+def history(
+    since: str,
+    partitions: Sequence[str],
+    *,
+    equal_nodes: bool = False,
+    of: str = "",
+    size: ClusterSize | None = None,
+) -> tuple[Trace, ClusterSize]:
     """Read the jobs that requested GPUs, and the GPUs of the cluster.
 
     Args:
         since: Begin of the history, in the form of sacct's -S, such as now-90days.
         partitions: Only jobs and nodes of these partitions; empty: of all.
         equal_nodes: Refuse nodes with different numbers of GPUs.
+        of: Name of another cluster with the same slurmdbd; "": the local one.
+        size: The size of that cluster; None: as its slurmctld reports it.
 
     Returns:
         The jobs, and the size of the cluster.
@@ -34,8 +44,8 @@ def history(since: str, partitions: Sequence[str], *, equal_nodes: bool = False)
         UsageError: There is no accounting, or no GPU, or nodes are not equal.
         TiresiasError: Slurm does not answer.
     """
-    machine = cluster(partitions, equal_nodes=equal_nodes)
-    words = [*COMMAND.split(), since]
+    machine = size or cluster(partitions, equal_nodes=equal_nodes, of=of)
+    words = [*COMMAND.split(), since, *_of_cluster(of)]
     table = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
     with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
         file.write(table)
@@ -43,10 +53,17 @@ def history(since: str, partitions: Sequence[str], *, equal_nodes: bool = False)
         return read_trace(Path(file.name), machine.gpus), machine
 
 
-def cluster(partitions: Sequence[str], *, equal_nodes: bool = False) -> ClusterSize:
-    """Return the size of the cluster. Unequal nodes become single GPUs, which is equal where jobs may be placed anywhere, or are
-    refused."""
-    lines = _output(["scontrol", "show", "node", "-o"]).decode(errors="replace").splitlines()
+def _of_cluster(name: str) -> list[str]:
+    """Return the option of sacct and scontrol for another cluster. Raises UsageError where it cannot be a name."""
+    if name and not _CLUSTER.fullmatch(name):
+        raise UsageError(f"--cluster {name[:40]!r}: name one cluster, as `sacctmgr show cluster` prints it")
+    return [f"--clusters={name}"] if name else []
+
+
+def cluster(partitions: Sequence[str], *, equal_nodes: bool = False, of: str = "") -> ClusterSize:
+    """Return the size of a cluster; `of` as for `history`. Unequal nodes become single GPUs, which is equal where jobs may be
+    placed anywhere, or are refused."""
+    lines = _output(["scontrol", *_of_cluster(of), "show", "node", "-o"]).decode(errors="replace").splitlines()
     nodes = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
     selected = [
         node for node in nodes if not partitions or set(node.get("Partitions", "").split(",")) & set(partitions)
@@ -71,6 +88,15 @@ def cluster_size(gpus: Sequence[int], partitions: Sequence[str] = (), *, equal_n
     return ClusterSize(sum(gpus), 1)
 
 
+def _advice(words: Sequence[str]) -> str:
+    """Return what to do where one of Slurm's commands fails."""
+    name = next((word.removeprefix("--clusters=") for word in words if word.startswith("--clusters=")), "")
+    if not name:
+        return "is slurmdbd up, and slurmctld?"
+    size = ", or give its size by --nodes and --gpus-per-node" if words[0] == "scontrol" else ""
+    return f"is cluster {name} one of `sacctmgr show cluster`, and does it answer?{size}"
+
+
 def _output(words: list[str]) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name in _KEPT} | {"LC_ALL": "C"}
     try:
@@ -83,5 +109,5 @@ def _output(words: list[str]) -> bytes:
         ) from None
     if done.returncode:
         error = done.stderr.decode(errors="replace").strip().splitlines()
-        raise TiresiasError(f"{words[0]}: {error[-1] if error else 'failed'}; is slurmdbd up, and slurmctld?")
+        raise TiresiasError(f"{words[0]}: {error[-1] if error else 'failed'}; {_advice(words)}")
     return done.stdout

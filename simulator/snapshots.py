@@ -38,7 +38,7 @@ def job_rows(
         eligible=np.ones(count, bool), request=(ANYWHERE,) * count, virtual_cluster=tuple(clusters) or ("",) * count,
         priority_class=np.zeros(count, np.int64), min_gpus=columns.gpus, max_gpus=columns.gpus,
         progress=np.full(count, np.nan), claimed_remaining=columns.claimed_remaining,
-        claim_trust=columns.claim_trust, reclaimable=np.ones(count, bool), **more,
+        claim_trust=columns.claim_trust, owner_excess=columns.owner_excess, reclaimable=np.ones(count, bool), **more,
     )  # fmt: skip
 
 

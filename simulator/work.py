@@ -19,7 +19,7 @@ class Work(Protocol):
     submit: Values
     duration: Values
     last_start: Values
-    idle_until: Values
+    paced_from: Values
     reset: Values
     held: Values
     uncounted: Values
@@ -43,5 +43,5 @@ def waited(jobs: Work) -> Values:
 
 def remaining(jobs: Work) -> Values:
     """Return the seconds of work left."""
-    worked = where(jobs.state == _RUNNING, larger(0.0, jobs.now - jobs.idle_until) / jobs.slow, 0.0)
+    worked = where(jobs.state == _RUNNING, larger(0.0, jobs.now - jobs.paced_from) / jobs.slow, 0.0)
     return jobs.duration - jobs.done - worked

@@ -65,6 +65,16 @@ def whole_number(option: str) -> Callable[[str], int]:
     return check
 
 
+def count(option: str) -> Callable[[str], int]:
+    """Return the type of an option that is a whole number, 0 or more."""
+    above = whole_number(option)
+
+    def check(text: str) -> int:
+        return 0 if text == "0" else above(text)
+
+    return check
+
+
 def number(option: str) -> Callable[[str], float]:
     """Return the type of an option that is a number."""
 

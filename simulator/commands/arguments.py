@@ -10,13 +10,23 @@ from typing import TypeVar
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.admit.rules import ADMISSION
-from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tiresias.scheduler.config import FAIRNESS, ORDERS, PolicyConfig
 from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
-from tiresias.simulator.commands import learning_arguments, preset_arguments, report_arguments, tenant_arguments
+from tiresias.simulator.commands import (
+    fairness_arguments,
+    learning_arguments,
+    network_arguments,
+    node_speed_arguments,
+    prediction_arguments,
+    preset_arguments,
+    report_arguments,
+    tenant_arguments,
+    weights_arguments,
+)
 from tiresias.simulator.elastic.speed_file import read_speeds, with_speeds
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
@@ -26,7 +36,6 @@ from tiresias.simulator.formats.table import Layout, read_table
 from tiresias.simulator.formats.trace_file import opened
 from tiresias.simulator.simulated_placement import PACKLIMIT, STYLES, WAIT_LIMIT_S, SimulatedPlacement
 from tiresias.simulator.simulation_rules import FREE, Cost
-from tiresias.simulator.slurm_accounting import history as accounting_history
 
 DEFAULT = PolicyConfig.paper()
 
@@ -35,7 +44,7 @@ Value = TypeVar("Value")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `simulate`."""
-    _configure_trace(parser)
+    configure_trace(parser)
     parser.add_argument("--policy", type=types.policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
     preset_arguments.configure(parser)
     parser.add_argument(
@@ -51,40 +60,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         type=types.seconds("--interval"),
-        default=0.0,
         metavar="SECONDS",
-        help="decide only at multiples of it (default: whenever something happens)",
+        help="decide only at multiples of it; 0: whenever something happens (default: as the preset states, else 0)",
     )
     _configure_policy(parser.add_argument_group("the policy"))
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
     _configure_placement(parser.add_argument_group("placement"))
+    network_arguments.configure(parser.add_argument_group("jobs that slow each other"))
     tenant_arguments.configure(parser.add_argument_group("tenants"))
     report_arguments.configure(parser.add_argument_group("progress reports"))
+    prediction_arguments.configure(parser.add_argument_group("predictions of elastic jobs"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
-
-
-def configure_history(parser: argparse.ArgumentParser) -> None:
-    """Add the options of commands that read a site's accounting, or a trace."""
-    _configure_trace(parser)
-    parser.add_argument(
-        "--since", default="now-90days", metavar="WHEN", help="without TRACE: as sacct takes it (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--partition",
-        type=types.words,
-        default=(),
-        metavar="P[,P...]",
-        help="only jobs of these (default: all that ask for GPUs)",
-    )
-    parser.add_argument(
-        "--preemption-cost",
-        type=types.cost,
-        default=Cost(0.0, 60.0),
-        metavar="SECONDS|PAUSE,RESUME",
-        help="as of tiresias simulate (default: 60)",
-    )
 
 
 def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) -> None:
@@ -109,7 +97,8 @@ def configure_alternatives(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _configure_trace(parser: argparse.ArgumentParser) -> None:
+def configure_trace(parser: argparse.ArgumentParser) -> None:
+    """Add the trace and the size of the cluster."""
     parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
     parser.add_argument(
         "--format",
@@ -148,6 +137,7 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
         help=f"a turn of time_sharing (default: {DEFAULT.quantum:g})",
     )  # fmt: skip
     learning_arguments.configure(group)
+    fairness_arguments.configure(group)
     group.add_argument(
         "--admission", type=types.one_of("--admission", (*ADMISSION, *TENANT_RULES)), default="shared", metavar="RULE",
         help=f"{', '.join((*ADMISSION, *TENANT_RULES))}: which jobs may hold GPUs (default: shared)",
@@ -207,6 +197,8 @@ def _configure_placement(group: argparse._ArgumentGroup) -> None:
         "--packlimit", type=types.number("--packlimit"), default=PACKLIMIT, metavar="X",
         help=f"skew: models whose largest tensor is more than X of them consolidate (default: {PACKLIMIT})",
     )  # fmt: skip
+    weights_arguments.configure(group)
+    node_speed_arguments.configure(group)
     group.add_argument(
         "--patience", type=types.seconds("--patience"), default=WAIT_LIMIT_S, metavar="SECONDS",
         help=f"skew: these wait so long for the fewest nodes (default: {WAIT_LIMIT_S:g})",
@@ -222,6 +214,11 @@ def _configure_results(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--by-virtual-cluster", action="store_true",
         help="the results of each virtual cluster too (the trace's column vc), in a table and in --json",
+    )  # fmt: skip
+    group.add_argument(
+        "--owners", type=types.one_of("--owners", FAIRNESS[1:]), metavar="KIND",
+        help=f"{', '.join(FAIRNESS[1:])}: how equally these are served, in a table and in --json; accounts: column vc where the "
+        "trace has none (default: those of --fairness)",
     )  # fmt: skip
     group.add_argument("--jobs-out", type=Path, metavar="FILE", help="a CSV with a line per policy and job")
     group.add_argument(
@@ -256,10 +253,8 @@ def _configure_experiments(group: argparse._ArgumentGroup) -> None:
 def setup(args: argparse.Namespace) -> Setup:
     """Return the setup of `simulate`, with the contents of the files that the options name."""
     costs = _read_costs(args.preemption_costs) if args.preemption_costs else {}
-    cluster = ClusterSize(
-        needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"), args.nodes_per_leaf,
-        args.sockets_per_node,
-    )  # fmt: skip
+    cluster = network_arguments.cluster_of(args, lambda: _equal_nodes(args))
+    contention = network_arguments.contention(args)
     file: Path = needed(args.trace, "TRACE")
     declared = tenant_arguments.declared(args, cluster)
     tenants = declared.shared_by(args.admission) if declared else None
@@ -269,28 +264,23 @@ def setup(args: argparse.Namespace) -> Setup:
         trace = with_speeds(trace, read_speeds(args.speeds), args.speeds)
     failures = _failures(args)
     placement = SimulatedPlacement.named(args.placement, args.packlimit, args.patience) if args.placement else None
-    by_node = args.by_node or bool(failures or placement or tenants or args.nodes_per_leaf or args.sockets_per_node > 1)
+    if (trained := weights_arguments.trained(args, cluster.topology())) and placement:
+        placement = replace(placement, trained=trained)
+    if (speeds := node_speed_arguments.node_speeds(args, cluster)) and placement:
+        placement = replace(placement, speeds=speeds)
+    by_node = args.by_node or bool(
+        failures or placement or tenants or args.nodes_per_leaf or args.sockets_per_node > 1 or contention
+    )
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
         args.checkpoint_interval, placement, report_arguments.reporting(args, trace), learning_arguments.completed(args),
-        tenants,
+        tenants, prediction_arguments.measurements(args), fairness_arguments.shares(args), contention,
     )  # fmt: skip
 
 
-def history(args: argparse.Namespace, config: PolicyConfig, *, equal_nodes: bool = False) -> Setup:
-    """Return the setup of commands on a site's history, from a trace or from the accounting of the local cluster.
-
-    Args:
-        args: The options of `configure_history`.
-        config: The configuration of the policies.
-        equal_nodes: Refuse a cluster whose nodes have different numbers of GPUs.
-    """
-    if args.trace is None:
-        found = accounting_history(args.since, args.partition, equal_nodes=equal_nodes)
-        return Setup("accounting", *found, config, args.preemption_cost)
-    cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
-    trace = read(args.trace, cluster.gpus, args.format)
-    return Setup(args.trace.name, trace.of_partitions(args.partition), cluster, config, args.preemption_cost)
+def _equal_nodes(args: argparse.Namespace) -> ClusterSize:
+    nodes, gpus = needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G")
+    return ClusterSize(nodes, gpus, args.nodes_per_leaf, args.sockets_per_node)
 
 
 def needed(value: Value | None, option: str) -> Value:
@@ -307,6 +297,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum, target_slowdown=args.target_slowdown,
         defragment=args.defragment, admission=admission, sizing=args.sizing, eviction=args.eviction,
+        size_samples=args.size_samples, sample_time=args.sample_time, **fairness_arguments.options(args),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tiresias.errors import UsageError
@@ -44,6 +44,13 @@ def tenant_rule(presets: Mapping[str, Preset], admission: str) -> str:
 def experiments(presets: Mapping[str, Preset], setup: Setup) -> dict[str, Experiment]:
     """Return the experiment of each preset."""
     return {name: _experiment(each, setup) for name, each in presets.items()}
+
+
+def intervals_in_words(presets: Mapping[str, Preset], setup: Setup) -> Iterator[str]:
+    """Yield a sentence for each preset that decides at an interval of its own."""
+    for name, each in presets.items():
+        if setup.interval is None and each.config.interval:
+            yield f"{name} decides every {each.config.interval:g} s."
 
 
 def _experiment(chosen: Preset, setup: Setup) -> Experiment:

@@ -1,9 +1,9 @@
 """Replay a trace through the scheduling core on a simulated cluster and compare policies.
 
 Exact times, event by event, no randomness. Only the number of GPUs counts: a job runs equally fast on all nodes, and preemption
-costs nothing, unless --placement or --preemption-cost is given. The trace is a CSV file, gzip or not, with the header
-job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step], times in seconds, or one
-of the other formats below. Jobs with min_gpus or max_gpus are elastic.
+costs nothing, unless --placement, --topology, --interference or --preemption-cost is given. The trace is a CSV file, gzip or not,
+with the header job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step], times in
+seconds, or one of the other formats below. Jobs with min_gpus or max_gpus are elastic.
 
 Policies: las (Tiresias-L), adaptive (learns from completed jobs how soon others end), gittins (las that learns so),
 gittins_known (has the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
@@ -16,10 +16,11 @@ examples:
   tiresias simulate trace.csv --policy las,srsf --nodes 15 --gpus-per-node 4 --preemption-cost 10,52 --plot plots
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4 --mtbf 2e6 --checkpoint-interval 1800
   tiresias simulate trace.csv --policy adaptive,srsf --nodes 15 --gpus-per-node 4 --reporting 0.5 --liars 0.1
-  tiresias simulate elastic.csv --preset optimus,drf,tetris,las --nodes 15 --gpus-per-node 4 --interval 600
+  tiresias simulate elastic.csv --preset optimus,drf,tetris,las --nodes 15 --gpus-per-node 4
   tiresias simulate may.csv --history april.csv --policy adaptive --nodes 15 --gpus-per-node 4
   tiresias simulate trace.csv --policy las --nodes 12 --gpus-per-node 8 --nodes-per-leaf 4 --admission virtual_clusters \\
     --virtual-clusters vcs.toml --by-virtual-cluster
+  tiresias simulate trace.csv --policy fifo --topology fat_tree:8 --servers mixed --interference --placement consolidate
   tiresias simulate trace.csv --sensitivity threshold --nodes 250 --gpus-per-node 8
   tiresias simulate --reproduce-paper --traces DIR --json paper.json
 """
@@ -38,8 +39,9 @@ from tiresias.errors import UsageError
 from tiresias.simulator.commands import arguments, preset_arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
-from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_timeline
-from tiresias.simulator.outcome_metrics import Summary, by_virtual_cluster
+from tiresias.simulator.experiments.experiment import Experiment, Run, Setup, run_experiments, whole, without_timeline
+from tiresias.simulator.outcome_metrics import Summary, by_owner, by_virtual_cluster
+from tiresias.simulator.simulated_owners import owners_of
 from tiresias.simulator.views import output, paper_tables, sensitivity_tables, simulation_plots
 from tiresias.simulator.views import simulate as view
 
@@ -65,11 +67,13 @@ def _compare(args: argparse.Namespace) -> int:
         setup = _setup(args)
         experiments = {name: setup.experiment(name) for name in policies}
     runs = run_experiments(experiments, whole if args.plot or args.series else without_timeline)
-    output.write(_files(args, setup, runs))
+    output.write(_files(args, setup, runs, _owners(args, experiments)))
     tables = view.tables(_summaries(runs))
     if args.by_virtual_cluster:
         tables.append(view.virtual_cluster_table(_by_virtual_cluster(setup, runs)))
-    _print(view.headline(setup), *tables)
+    if kind := _owners(args, experiments):
+        tables.append(view.owner_table(kind, _by_owner(kind, setup, runs)))
+    _print(" ".join([view.headline(setup), *preset_arguments.intervals_in_words(args.preset or {}, setup)]), *tables)
     return 0
 
 
@@ -89,7 +93,17 @@ def _sensitivity(args: argparse.Namespace) -> int:
 
 def _reproduce(args: argparse.Namespace) -> int:
     _refuse(
-        args, "--reproduce-paper", "trace", "policy", "preset", "nodes", "gpus_per_node", "jobs_out", "series", "plot"
+        args,
+        "--reproduce-paper",
+        "trace",
+        "policy",
+        "preset",
+        "nodes",
+        "gpus_per_node",
+        "topology",
+        "jobs_out",
+        "series",
+        "plot",
     )
     found = reproduce.reproduce(args.traces, args.in_queue_order)
     if args.json:
@@ -116,12 +130,24 @@ def _setup(args: argparse.Namespace) -> Setup:
     return setup
 
 
-def _files(args: argparse.Namespace, setup: Setup, runs: Mapping[str, Run]) -> dict[Path, output.Content]:
+def _owners(args: argparse.Namespace, experiments: Mapping[str, Experiment]) -> str:
+    """Return between which owners the results are compared; "": none."""
+    kinds = (each.rules.config.fairness for each in experiments.values())
+    return args.owners or next((kind for kind in kinds if kind != "none"), "")
+
+
+def _by_owner(kind: str, setup: Setup, runs: Mapping[str, Run]) -> dict[str, Summary]:
+    owner = owners_of(setup.trace, kind)
+    return {name: by_owner(owner, setup.trace, each.outcome) for name, each in runs.items()}
+
+
+def _files(args: argparse.Namespace, setup: Setup, runs: Mapping[str, Run], owners: str) -> dict[Path, output.Content]:
     outcomes = {name: each.outcome for name, each in runs.items()}
     files: dict[Path, output.Content] = {}
     if args.json:
         clusters = {"virtual_clusters": _by_virtual_cluster(setup, runs)} if args.by_virtual_cluster else {}
-        files[args.json] = view.as_text({**view.comparison(setup, _summaries(runs)), **clusters})
+        of_owners = {owners: _by_owner(owners, setup, runs)} if owners else {}
+        files[args.json] = view.as_text({**view.comparison(setup, _summaries(runs)), **clusters, **of_owners})
     if args.jobs_out:
         files[args.jobs_out] = view.job_lines(setup.trace, outcomes)
     if args.series:

@@ -8,6 +8,7 @@ Without TRACE the accounting of the local cluster is read (sacct, scontrol): onl
 
 examples:
   tiresias tune                                            the last 90 days of this cluster
+  tiresias tune --cluster second                           another cluster of the same slurmdbd
   tiresias tune dump.txt --nodes 250 --gpus-per-node 8     as of tiresias whatif: sacct's, or a trace
   tiresias tune philly_full.csv.gz --nodes 250 --gpus-per-node 8 --preemption-cost 60 --json tuned.json
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tiresias.simulator.commands import arguments
+from tiresias.simulator.commands import arguments, history_arguments
 from tiresias.simulator.experiments import tuning
 from tiresias.simulator.views import output
 from tiresias.simulator.views import simulate as simulate_view
@@ -31,7 +32,7 @@ from tiresias.simulator.views import simulate as simulate_view
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    arguments.configure_history(parser)
+    history_arguments.configure(parser)
     arguments.configure_threshold(parser, tuning.present())
     parser.add_argument("--json", type=Path, metavar="FILE", help="the weeks, the gain and the proposal")
 
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     output.check([args.json] if args.json else [])
-    setup = arguments.history(args, replace(tuning.present(), thresholds=args.threshold))
+    setup = history_arguments.setup(args, replace(tuning.present(), thresholds=args.threshold))
     found = tuning.tune(setup)
     if args.json:
         output.write({args.json: simulate_view.as_text(_as_json(found))})

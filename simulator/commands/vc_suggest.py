@@ -28,7 +28,7 @@ from rich.console import Console
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator.commands import argument_types as types
-from tiresias.simulator.commands import arguments, tenant_arguments
+from tiresias.simulator.commands import arguments, history_arguments, tenant_arguments
 from tiresias.simulator.experiments.cell_suggestion import BY, Question, Suggestion, suggest, tenants_of
 from tiresias.simulator.experiments.held_out import HeldOut, halves, held_out
 from tiresias.simulator.experiments.private_size import WaitTarget
@@ -43,7 +43,7 @@ DEFAULT_CONFIG = PolicyConfig.paper(cluster="production")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    arguments.configure_history(parser)
+    history_arguments.configure(parser)
     arguments.configure_threshold(parser, DEFAULT_CONFIG)
     tenant_arguments.configure_leaves(parser)
     parser.add_argument(
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 def _asked(args: argparse.Namespace) -> tuple[Question, Trace | None]:
     """Return the question, and the jobs that are held out."""
     config = replace(DEFAULT_CONFIG, thresholds=args.threshold, name=args.policy)
-    setup = arguments.history(args, config, equal_nodes=True)
+    setup = history_arguments.setup(args, config, equal_nodes=True)
     setup = replace(setup, cluster=replace(setup.cluster, nodes_per_leaf=args.nodes_per_leaf))
     first, later = halves(setup.trace) if args.hold_out else (setup.trace, None)
     asked = Question(

@@ -35,7 +35,7 @@ from rich.console import Console
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.commands import arguments, tenant_arguments
+from tiresias.simulator.commands import arguments, fairness_arguments, history_arguments, tenant_arguments
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.experiments.policy_comparison import compare_policies
 from tiresias.simulator.formats import shadow_journal
@@ -50,7 +50,7 @@ DEFAULT_CONFIG = PolicyConfig.paper(cluster="production")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    arguments.configure_history(parser)
+    history_arguments.configure(parser)
     parser.add_argument(
         "--from-shadow",
         type=Path,
@@ -67,6 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the present policy: a job that does not fit is overtaken, as with backfill, or blocks (default: %(default)s)",
     )
     arguments.configure_alternatives(parser)
+    fairness_arguments.configure_shares(parser.add_argument_group("users and accounts"))
     tenant_arguments.configure_history(parser.add_argument_group("virtual clusters"))
     parser.add_argument("--json", type=Path, metavar="FILE", help="all the numbers")
     parser.add_argument("--html", type=Path, metavar="FILE", help="one file with tables and plots, to be passed around")
@@ -75,7 +76,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     output.check(file for file in (args.json, args.html) if file)
-    setup, seen = _asked(args, replace(DEFAULT_CONFIG, thresholds=args.threshold))
+    setup, seen = _asked(args, replace(DEFAULT_CONFIG, thresholds=args.threshold, fairness=args.fairness))
+    setup = replace(setup, shares=fairness_arguments.shares(args))
     setup, shared = tenant_arguments.shared(args, setup)
     found = compare_policies(setup, args.present, args.policy, seen, shared)
     files: dict[Path, output.Content] = {}
@@ -99,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace, config: PolicyConfig) -> tuple[Setup, shadow_journal.ShadowRecord | None]:
     if args.from_shadow is None:
-        return arguments.history(args, config, equal_nodes=args.virtual_clusters is not None), None
+        return history_arguments.setup(args, config, equal_nodes=args.virtual_clusters is not None), None
     if args.trace or args.nodes or args.gpus_per_node or args.partition:
         raise UsageError(
             "--from-shadow cannot be combined with TRACE, --nodes, --gpus-per-node or --partition: all recorded jobs are read"

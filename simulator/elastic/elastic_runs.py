@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.model import Floats, Ints, Jobs
+from tiresias.scheduler.model import Floats, Ints, Jobs, JobState
 from tiresias.scheduler.size.predicted_seconds import best_servers
+from tiresias.simulator.elastic.fitted_predictions import FittedPredictions, JobProgress
+from tiresias.simulator.elastic.run_measurements import RunMeasurements
 from tiresias.simulator.elastic_job import ElasticJob, JobSize, Prediction, Speed, fewest_parts
+from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.trace import Trace
 
 
@@ -22,18 +26,27 @@ class ElasticRuns:
         gpus: GPUs of the cluster.
         gpus_per_node: GPUs of each node.
         cost: The seconds that a change of size costs the job of a row.
+        shown: What runs show, from which predictions are fitted; None: predictions are those of each job.
 
     Raises:
         UsageError: The requested GPUs of a job are none of its sizes, or it has no speed there.
     """
 
-    def __init__(self, trace: Trace, gpus: int, gpus_per_node: int, cost: Callable[[int], float]) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        gpus: int,
+        gpus_per_node: int,
+        cost: Callable[[int], float],
+        shown: RunMeasurements | None = None,
+    ) -> None:
         self._trace, self._gpus, self._gpus_per_node, self._cost = trace, gpus, gpus_per_node, cost
         self._seconds: dict[tuple[Speed, int, int, bool], Floats] = {}  # a unit of work by size
         self._first: dict[int, JobSize] = {}  # the requested size of each elastic job
         for row, job in enumerate(trace.elastic):
             if job is not None:
                 self._first[row] = self._requested(row, job)
+        self._fitted = FittedPredictions(trace, gpus, gpus_per_node, shown, self._work) if shown else None
 
     def is_elastic(self, row: int) -> bool:
         """Return whether the size of a job can change."""
@@ -43,13 +56,22 @@ class ElasticRuns:
         """Return the servers of a job at its requested size."""
         return self._first[row].servers if row in self._first else 0
 
-    def slowdown(self, row: int, size: JobSize) -> float:
-        """Return the seconds that a second of work of an elastic job takes.
+    def begin(self, row: int, size: JobSize) -> float:
+        """Begin a run of an elastic job, and return the seconds that a second of its work takes.
 
         Raises:
             UsageError: The job has no speed at this size.
         """
-        return self._speed(row, self._first[row]) / self._speed(row, size)
+        speed = self._speed(row, size)
+        if self._fitted:
+            self._fitted.begin(row, size, speed)
+        return self._speed(row, self._first[row]) / speed
+
+    def learn(self, jobs: Sequence[SimulatedJob], now: float) -> None:
+        """Learn from what the jobs that wait or run show now, where predictions are fitted."""
+        if self._fitted:
+            elastic = [job for job in jobs if self.is_elastic(job.row)]
+            self._fitted.learn([_progress(job, now) for job in elastic], now)
 
     def shown(self, jobs: Jobs, rows: Sequence[int], servers: Ints, now: float) -> Jobs:
         """Return the jobs of a snapshot with the columns of elastic jobs.
@@ -71,8 +93,10 @@ class ElasticRuns:
             self._prediction(row, left) if one else None
             for row, one, left in zip(rows, elastic, jobs.remaining.tolist(), strict=True)
         ]
+        fitted = self._shown_by_runs(jobs, rows) if self._fitted else {}
         return replace(
             jobs,
+            **fitted,
             min_gpus=np.where(step > 0, least, jobs.gpus),
             max_gpus=np.where(step > 0, most, jobs.gpus),
             gpu_step=step,
@@ -84,11 +108,34 @@ class ElasticRuns:
         )
 
     def _prediction(self, row: int, left: float) -> Prediction | None:
-        job, duration = self._trace.elastic[row], float(self._trace.duration[row])
+        job, done = self._trace.elastic[row], self._done(row, left)
         assert job is not None
+        if self._fitted:
+            return self._fitted.of(row, done)
         unit = self._of_work(job)
         seconds = np.where(np.isfinite(unit), unit, 0.0) * (left * self._speed(row, self._first[row]))
-        return job.predict(1.0 - left / duration if duration else 1.0, np.where(np.isfinite(unit), seconds, np.inf))
+        return job.predict(done, np.where(np.isfinite(unit), seconds, np.inf))
+
+    def _shown_by_runs(self, jobs: Jobs, rows: Sequence[int]) -> dict[str, Any]:
+        """Return the further columns of jobs whose predictions are fitted."""
+        assert self._fitted
+        assert jobs.remaining is not None
+        claimed = np.full(len(jobs), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining.copy()
+        for place, (row, left) in enumerate(zip(rows, jobs.remaining.tolist(), strict=True)):
+            if row in self._first and np.isnan(claimed[place]):
+                claimed[place] = self._fitted.claimed(row, self._done(row, left))
+        timed = tuple(self._fitted.measured(row) if row in self._first else None for row in rows)
+        starts = np.array([self._fitted.starts(row) if row in self._first else 0 for row in rows], np.int64)
+        return {"claimed_remaining": claimed, "sizes_timed": timed, "starts": starts}
+
+    def _done(self, row: int, left: float) -> float:
+        """Return the share of a job's work that is done. left: seconds of work."""
+        duration = float(self._trace.duration[row])
+        return 1.0 - left / duration if duration else 1.0
+
+    def _work(self, row: int) -> float:
+        """Return the work of a job, in the unit of its speed."""
+        return float(self._trace.duration[row]) * self._speed(row, self._first[row])
 
     def _of_work(self, job: ElasticJob) -> Floats:
         """Return the seconds of a unit of work by size, for jobs of the same kind computed once."""
@@ -123,3 +170,10 @@ class ElasticRuns:
                 "servers; give it other sizes"
             )
         return speed
+
+
+def _progress(job: SimulatedJob, now: float) -> JobProgress:
+    job.at(now)
+    done = 1.0 - job.remaining / job.duration if job.duration else 1.0
+    running = max(now - job.idle_until, 0.0) if job.state == JobState.RUNNING else 0.0
+    return JobProgress(job.row, done, running)

@@ -21,12 +21,12 @@ from tiresias.scheduler.model import Floats
 from tiresias.scheduler.place.parameter_assignment import assign, assign_as_mxnet
 from tiresias.scheduler.place.server_placement import place_servers, transfer_time
 from tiresias.simulator.elastic_job import JobSize, Prediction
+from tiresias.simulator.simulated_convergence import EPOCHS_BELOW, SimulatedConvergence
 
 _TRANSFERS = (2, 5)  # columns of SYNCHRONOUS that are transfers between servers and workers
 _UNCERTAIN_PART = 0.2  # share of a job's predicted work up to which its predictions are uncertain
 _LOSS_NOISE = 0.01
 _LOSSES_AN_EPOCH = 10
-_EPOCHS_BELOW = 3  # in so many epochs the loss must fall by less than the threshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,25 +85,6 @@ def largest_part(blocks: tuple[int, ...], servers: int, balanced: bool) -> float
     return max(assignment.sizes) * servers / sum(blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedConvergence:
-    """The loss by epochs, 1 / (slope x epochs + 1) + floor, until it falls by less than `threshold` of its maximum in an epoch."""
-
-    slope: float
-    floor: float
-    threshold: float
-
-    def loss(self, epochs: Floats) -> Floats:
-        """Return the loss after epochs."""
-        return 1.0 / (self.slope * epochs + 1.0) + self.floor
-
-    @property
-    def epochs(self) -> int:
-        """The epochs until the loss has converged."""
-        falls = -np.diff(self.loss(np.arange(1000.0))) < self.threshold * (1.0 + self.floor)
-        return int(falls.argmax()) + _EPOCHS_BELOW
-
-
 @dataclass(slots=True, eq=False)
 class Estimated:
     """What the estimators predict of a job: its speed from a few measured sizes, its remaining epochs from its losses.
@@ -138,7 +119,7 @@ class Estimated:
         curve = fit_loss(LossPoints(steps, self.convergence.loss(steps) * noise))
         if curve is None:
             return max(self.usual - epochs, 1.0)
-        found = curve.steps_to_convergence(self.convergence.threshold, 1.0, _EPOCHS_BELOW).steps
+        found = curve.steps_to_convergence(self.convergence.threshold, 1.0, EPOCHS_BELOW).steps
         return found if np.isfinite(found) else self.usual
 
 

@@ -16,14 +16,17 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED, Completed
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.scheduler.rank.gittins import Gittins
-from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES, with_owners
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.contention.simulated_contention import SimulatedContention
+from tiresias.simulator.elastic.run_measurements import RunMeasurements
 from tiresias.simulator.experiments.parallel import ReportProgress, run_all
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.outcome_metrics import Summary, summary
 from tiresias.simulator.reporting import Reporting
+from tiresias.simulator.simulated_assist import ASSIST
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation import simulate
@@ -36,7 +39,8 @@ Result = TypeVar("Result")
 WITH_FULL_TRACE: Mapping[str, Callable[[Trace], Policy]] = {
     "gittins_known": lambda trace: Gittins(Distribution(trace.gpus * trace.duration).within),
 }
-ALL_POLICIES = (*POLICIES, *WITH_FULL_TRACE, *CLAIRVOYANT)
+MODES: Mapping[str, Policy] = {"assist": ASSIST}  # of the controller, beside mode exact with each of POLICIES
+ALL_POLICIES = (*POLICIES, *WITH_FULL_TRACE, *CLAIRVOYANT, *MODES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +54,11 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What the simulations of one command have in common: the name of the trace, and the fields of `Rules`."""
+    """What the simulations of one command have in common: the name of the trace, and the fields of `Rules`.
+
+    Attributes:
+        interval: None: that of each configuration.
+    """
 
     name: str
     trace: Trace
@@ -59,13 +67,16 @@ class Setup:
     cost: Cost = FREE
     costs: Mapping[str, Cost] = field(default_factory=dict)
     by_node: bool = False
-    interval: float = 0.0
+    interval: float | None = None
     failures: Exponential | None = None
     checkpoint_interval: float = 0.0
     placement: SimulatedPlacement | None = None
     reporting: Reporting | None = None
     history: Completed = NO_JOBS_COMPLETED
     tenants: SimulatedTenants | None = None
+    measurements: RunMeasurements | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    contention: SimulatedContention | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """Return the experiment of one policy.
@@ -76,10 +87,14 @@ class Setup:
         """
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
-            policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
-            self.checkpoint_interval, self.placement, self.reporting, self.history, self.tenants,
+            with_owners(policy_for(policy, self.trace), config), config, self.cost, self.costs, self._interval(config),
+            self.by_node, self.failures, self.checkpoint_interval, self.placement, self.reporting, self.history, self.tenants,
+            self.measurements, self.shares, self.contention,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
+
+    def _interval(self, config: PolicyConfig) -> float:
+        return config.interval if self.interval is None else self.interval
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +109,7 @@ def policy_for(name: str, trace: Trace) -> Policy:
     """Return the policy of this name, one of ALL_POLICIES."""
     if name in WITH_FULL_TRACE:
         return WITH_FULL_TRACE[name](trace)
-    return CLAIRVOYANT[name] if name in CLAIRVOYANT else POLICIES[name]
+    return next(names[name] for names in (MODES, CLAIRVOYANT, POLICIES) if name in names)
 
 
 Digest = Callable[[Experiment, Run], Result]
@@ -114,7 +129,7 @@ def run_tasks(tasks: Mapping[str, tuple[int, Callable[[ReportProgress], Result]]
     Returns:
         The result of each task.
     """
-    with _display() as display:
+    with progress_display() as display:
         shown = _Shown(display, {name: whole for name, (whole, _) in tasks.items()})
         return run_all({name: task for name, (_, task) in tasks.items()}, shown.update)
 
@@ -144,12 +159,12 @@ def without_timeline(experiment: Experiment, run: Run) -> Run:
 
 def read(file: Path, gpus: int | None, format: str) -> Trace:
     """Read a trace with a display of the progress; arguments as of `read_trace`."""
-    with _display() as display:
+    with progress_display() as display:
         task = display.add_task(f"reading {file.name}", total=None)
         return read_trace(file, gpus, format, lambda rows: display.update(task, completed=rows, refresh=True))
 
 
-def _display() -> Progress:
+def progress_display() -> Progress:
     """Return a progress display. The work refreshes it, no thread: `run_all` forks."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -100,7 +100,8 @@ def compare_policies(
     experiments = (
         shared.experiments(setup, alternatives) if shared else {each: setup.experiment(each) for each in alternatives}
     )
-    runs = run_experiments({present: setup.experiment(present), **experiments}, whole)
+    plain = replace(setup.config, fairness="none")  # owners share in the alternatives
+    runs = run_experiments({present: setup.experiment(present, plain), **experiments}, whole)
     jct = {name: run.outcome.jct for name, run in runs.items()}
     recorded = recorded_jct(setup.trace)
     return PolicyComparison(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen, shared)

@@ -12,10 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.contention.simulated_contention import SimulatedContention
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.outcome_metrics import Summary, finite, ratios
 from tiresias.simulator.reporting import Reporting
+from tiresias.simulator.topologies.network import Network
 from tiresias.simulator.trace import Trace
 
 JCT = {"mean_jct": "mean", "median_jct": "median", "p95_jct": "95th", "p99_jct": "99th"}
@@ -26,16 +29,37 @@ REST = {  # key -> (heading, how it is printed)
     "gpu_utilization": ("GPUs used", "{:.1%}"),
     "wall_seconds": ("simulated in", "{:.1f} s"),
 }
+SLOWDOWNS = {  # likewise, where jobs slow each other
+    "mean_interference_slowdown": ("by jobs on its servers", "{:.3f}"),
+    "mean_network_slowdown": ("by the network", "{:.3f}"),
+}
 
+FAIRNESS_KNOBS = ("fairness", "attained", "usage_half_life", "usage_period")
+OWNERS = {  # key -> (heading, how it is printed)
+    "owners": ("number", "{:,}"),
+    "jain_index": ("Jain index", "{:.3f}"),
+    "worst_slowdown": ("worst slowdown", "{:.2f}"),
+    "p90_slowdown": ("90th", "{:.2f}"),
+    "mean_slowdown": ("mean", "{:.2f}"),
+}
 VIRTUAL_CLUSTER = ("jobs", "mean_queueing", "p99_queueing", "mean_jct")
 
 
 def headline(setup: Setup) -> str:
     """Return the trace, the cluster and the rules in words."""
-    size = f"{setup.cluster.nodes} x {setup.cluster.gpus_per_node} GPUs"
     return " ".join(
-        [f"{setup.name}: {len(setup.trace):,} jobs on {size}.", _cost_in_words(setup), *_more_in_words(setup)]
+        [
+            f"{setup.name}: {len(setup.trace):,} jobs on {_size_in_words(setup.cluster)}.",
+            _cost_in_words(setup),
+            *_more_in_words(setup),
+        ]
     )
+
+
+def _size_in_words(cluster: ClusterSize) -> str:
+    if cluster.network:
+        return f"{cluster.gpus:,} GPUs of {cluster.nodes:,} servers in {cluster.network.name}"
+    return f"{cluster.nodes} x {cluster.gpus_per_node} GPUs"
 
 
 def _more_in_words(setup: Setup) -> Iterator[str]:
@@ -45,6 +69,11 @@ def _more_in_words(setup: Setup) -> Iterator[str]:
     if setup.failures:
         saves = f"; its jobs save every {setup.checkpoint_interval:g} s" if setup.checkpoint_interval else ""
         yield f"A node fails every {setup.failures.mtbf:g} s and is down for {setup.failures.repair:g} s{saves}."
+    if speeds := setup.placement and setup.placement.speeds:
+        yield f"Nodes take {speeds.slowness.min():.2f} to {speeds.slowness.max():.2f} times as long as the median one for a step."
+    if setup.contention:
+        parts = ["servers"] * bool(setup.contention.interference) + ["links"] * bool(setup.cluster.network)
+        yield f"Jobs slow each other on {' and '.join(parts)}."
     if setup.tenants:
         yield f"{len(setup.tenants.declared)} virtual clusters share it by {setup.tenants.rule}."
     if setup.reporting:
@@ -71,7 +100,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
     """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
     defaults = asdict(PolicyConfig.paper())
-    for knob in ("admission", "sizing", "eviction", "target_slowdown"):
+    for knob in ("admission", "sizing", "eviction", "target_slowdown", *FAIRNESS_KNOBS):
         if knobs[knob] == defaults[knob]:
             del knobs[knob]  # in the document only where it is not the default
     return {
@@ -86,12 +115,37 @@ def setup_json(setup: Setup) -> dict[str, object]:
         "preemption_cost": setup.cost._asdict(),
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
         "by_node": setup.by_node,
-        "interval": setup.interval,
+        "interval": setup.config.interval if setup.interval is None else setup.interval,
         **({"history_jobs": len(setup.history)} if len(setup.history) else {}),
         "checkpoint_interval": setup.checkpoint_interval,
         "failures": asdict(setup.failures) if setup.failures else None,
         **({"tenants": asdict(setup.tenants)} if setup.tenants else {}),
+        **({"topology": _network_json(setup.cluster.network)} if setup.cluster.network else {}),
+        **({"contention": _contention_json(setup.contention)} if setup.contention else {}),
+        **(
+            {"node_slowness": setup.placement.speeds.slowness.tolist()}
+            if setup.placement and setup.placement.speeds
+            else {}
+        ),
     }
+
+
+def _network_json(network: Network) -> dict[str, object]:
+    return {
+        "name": network.name,
+        "gpus": int(network.gpus.sum()),
+        "servers": {kind.name: network.kinds.count(kind) for kind in dict.fromkeys(network.kinds)},
+        "switches": len(network.switches),
+        "bandwidths": [*network.tier_bandwidths],
+    }
+
+
+def _contention_json(contention: SimulatedContention) -> dict[str, object]:
+    model = contention.interference
+    if model is None:
+        return {"interference": None}
+    coefficients = dict(zip(model.form.labels, model.coefficients.tolist(), strict=True))
+    return {"interference": {"form": model.form.name, "coefficients": coefficients, "exponent": model.exponent}}
 
 
 def dropped_lines(trace: Trace) -> list[str]:
@@ -138,7 +192,8 @@ def _csv(rows: Iterable[Iterable[object]]) -> Iterator[str]:
 
 def tables(summaries: Mapping[str, Summary]) -> list[Table]:
     """Return the tables of the metrics."""
-    return [_jct_table(summaries), _rest_table(summaries)]
+    slowed = all(key in each for key in SLOWDOWNS for each in summaries.values())
+    return [_jct_table(summaries), _rest_table(summaries), *([_slowdown_table(summaries)] if slowed else [])]
 
 
 def _jct_table(summaries: Mapping[str, Summary]) -> Table:
@@ -165,6 +220,13 @@ def _rest_table(summaries: Mapping[str, Summary]) -> Table:
     return table
 
 
+def _slowdown_table(summaries: Mapping[str, Summary]) -> Table:
+    rows = (
+        (name, [form.format(each[key]) for key, (_, form) in SLOWDOWNS.items()]) for name, each in summaries.items()
+    )
+    return filled_table("mean slowdown of a job (1: none)", (heading for heading, _ in SLOWDOWNS.values()), rows)
+
+
 def virtual_cluster_table(policies: Mapping[str, Mapping[str, Summary]]) -> Table:
     """Return the table of the virtual clusters. `policies`: the metrics of each virtual cluster, by policy."""
     table = new_table("queueing by virtual cluster, seconds")
@@ -174,6 +236,12 @@ def virtual_cluster_table(policies: Mapping[str, Mapping[str, Summary]]) -> Tabl
         for name, each in clusters.items():
             table.add_row(policy, name or "(none)", *(f"{each[key]:,.0f}" for key in VIRTUAL_CLUSTER))
     return table
+
+
+def owner_table(kind: str, policies: Mapping[str, Summary]) -> Table:
+    """Return how equally owners are served. kind: "users" or "accounts". `policies`: the metrics by policy."""
+    rows = ((name, [form.format(each[key]) for key, (_, form) in OWNERS.items()]) for name, each in policies.items())
+    return filled_table(f"slowdown of {kind}", (heading for heading, _ in OWNERS.values()), rows)
 
 
 def new_table(title: str) -> Table:

@@ -1,4 +1,4 @@
-"""Figures of a simulation as PNG and SVG files. Only this file needs matplotlib, an extra of the package.
+"""Figures of a simulation or a training as PNG and SVG files. Only this file needs matplotlib, an extra of the package.
 
 The same numbers give the same files.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Curve = tuple[list[int], list[float]]  # x and y
 BINS = 200  # of a timeline over time
 POINTS = 2000  # of a distribution
 DAY, HOUR = 86400.0, 3600.0
@@ -59,6 +60,18 @@ def sensitivity(folder: Path, knob: str, policies: Mapping[str, Mapping[str, Sum
     parts[0].set_ylabel("JCT, seconds")
     parts[-1].legend(title=knob, fontsize="small")
     return dict(_files(folder, {f"sensitivity-{knob}": figure}))
+
+
+def learning(folder: Path, parts: Mapping[str, Mapping[str, Curve]]) -> dict[Path, bytes]:
+    """Learning curves over episodes: one part for each axis, one line for each name."""
+    figure, axes = _figure("Training", len(parts), sharey=False)
+    for each, (label, curves) in zip(axes, parts.items(), strict=True):
+        for name, (episodes, values) in curves.items():
+            each.plot(episodes, values, label=name, linewidth=1)
+        each.set_xlabel("episode")
+        each.set_ylabel(label)
+        each.legend(fontsize="small")
+    return dict(_files(folder, {"learning": figure}))
 
 
 def _bars(axes: Axes, settings: Mapping[str, Summary]) -> None:
@@ -112,12 +125,12 @@ def _timeline(axes: Axes, name: str, outcome: Outcome, values: Floats | Ints) ->
     axes.set_xlabel(f"{word} since the first job came")
 
 
-def _figure(title: str, parts: int = 1) -> tuple[Figure, list[Axes]]:
+def _figure(title: str, parts: int = 1, sharey: bool = True) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     figure.suptitle(title)
-    axes = figure.subplots(1, parts, squeeze=False, sharey=True)
+    axes = figure.subplots(1, parts, squeeze=False, sharey=sharey)
     for each in axes[0]:
         each.grid(alpha=0.3)
     return figure, list(axes[0])

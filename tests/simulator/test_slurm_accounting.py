@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -61,3 +62,53 @@ def test_without_accounting_it_is_one_line(cluster_of: ClusterOf) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("tiresias: sacct: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.long
+def test_another_cluster_of_the_same_slurmdbd(cluster_of: ClusterOf) -> None:
+    """slurmctld runs as one cluster, then as another one: both are in the accounting, and the first has no slurmctld then."""
+    cluster = cluster_of("forky", accounting=True, nodes=1)  # of its own: it has another name afterwards
+    submit = ["sbatch", "--wait", "--gpus=1", "--output=/dev/null", "--wrap", "sleep 1"]
+    for _ in range(2):
+        cluster.run(submit, user="alice", cwd="/tmp")
+    becomes_another(cluster, "second")
+    for name in ("first", "second", "third"):
+        cluster.run([*submit, f"--job-name={name}"], user="alice", cwd="/tmp")
+    jobs = {
+        name: gpu_jobs(cluster, "--cluster", name, "--nodes=1", "--gpus-per-node=4")
+        for name in ("second", cluster.spec.name)
+    }
+    assert jobs == {"second": 3, cluster.spec.name: 2}
+    assert gpu_jobs(cluster) == gpu_jobs(cluster, "--cluster", "second") == 3, "this slurmctld answers"
+    for words, message in (
+        (["--cluster", "absent"], "is cluster absent one of"),
+        (["--cluster", "second;id"], "name one cluster"),
+        (["--cluster", "second", "/dev/null"], "leave TRACE out"),
+        (["--cluster", cluster.spec.name], "give its size by --nodes and --gpus-per-node"),
+    ):
+        done = cluster.run(["tiresias", "whatif", *words], user="slurm", check=False)
+        assert (done.returncode in (1, 2), len(done.stderr.splitlines())) == (True, 1), done.stderr
+        assert message in done.stderr
+
+
+def becomes_another(cluster: Cluster, name: str) -> None:
+    """Start slurmctld as another cluster, with the same nodes and the same slurmdbd."""
+    of = f"cluster={name}"
+    for words in (["cluster", name], ["account", "science", of], ["user", "alice", "account=science", of]):
+        cluster.run(["sacctmgr", "-i", "add", *words])
+    cluster.kill_slurmctld("TERM")
+    cluster.run(["sed", "-i", f"s/^ClusterName=.*/ClusterName={name}/", "/etc/slurm/slurm.conf"])
+    cluster.run(["sh", "-c", "rm -r /var/spool/slurm/ctld/*"])
+    cluster.start_slurmctld()
+    deadline = time.monotonic() + 60
+    while set(cluster.node_states()) != {"idle"}:
+        assert time.monotonic() < deadline, cluster.node_states()
+        time.sleep(0.1)
+
+
+def gpu_jobs(cluster: Cluster, *options: str) -> int:
+    """Return the number of jobs that `whatif` reads."""
+    words = ["tiresias", "whatif", "--since", "now-1hour", "--policy", "las", "--json", "/shared/whatif.json", *options]
+    done = cluster.run(words, user="slurm", check=False)
+    assert done.returncode == 0, done.stderr
+    return int(json.loads((cluster.shared / "whatif.json").read_text())["jobs"])

@@ -19,10 +19,11 @@ from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.simulator import ClusterSize, Cost, EventKind, Outcome, Rules, Simulation, Trace, TraceJob, simulate
 from tiresias.simulator.failures import Exponential, Failure, Listed
+from tiresias.simulator.simulated_assist import ASSIST
 
 CLUSTER = ClusterSize(2, 3)
 CONFIG = replace(PolicyConfig.paper(), thresholds=(10.0, 50.0), promote_knob=3.0)
-EVERY_POLICY = {**POLICIES, **CLAIRVOYANT, "gittins": Gittins(refit_at=2)}
+EVERY_POLICY = {**POLICIES, **CLAIRVOYANT, "gittins": Gittins(refit_at=2), "assist": ASSIST}
 
 rows = st.tuples(st.integers(0, 50).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 60).map(float))
 several = settings(max_examples=examples(30), deadline=None)

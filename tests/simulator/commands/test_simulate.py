@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.scheduler.place.learned.networks import random_weights
 from tiresias.__main__ import main
+from tiresias.scheduler.place.learned.weights_file import written
+from tiresias.simulator import ClusterSize
 
 TRACE = "job_id,submit_time,num_gpus,duration\na,0,4,100\nb,10,4,20\nc,12,1,5\n"
 CLUSTER = ("--nodes", "1", "--gpus-per-node", "4")
@@ -199,6 +202,17 @@ def test_decisions_at_intervals(trace: Path, tmp_path: Path, capsys: pytest.Capt
     assert "A decision every 50 s." in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(("options", "moments"), [([], {0.0}), (["--interval", "0"], {0.0, 20.0})])
+def test_a_preset_decides_at_its_own_interval_unless_one_is_given(
+    trace: Path, tmp_path: Path, options: list[str], moments: set[float]
+) -> None:
+    jobs, own = tmp_path / "jobs.csv", tmp_path / "own.toml"
+    own.write_text('[policy]\nname = "best_effort"\ninterval = 100\n')
+    assert main(["simulate", str(trace), "--preset", str(own), *CLUSTER, "--jobs-out", str(jobs), *options]) == 0
+    starts = {float(line.split(",")[2]) % 100 for line in jobs.read_text().splitlines()[1:]}
+    assert starts == moments
+
+
 def test_nodes_that_fail_undo_work(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "out.json"
 
@@ -374,3 +388,72 @@ def test_impossible_presets_are_refused(
 ) -> None:
     assert main(["simulate", str(trace), *CLUSTER, *options]) != 0
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "words"),
+    [
+        ((), "a,1", "--shares has no meaning without --fairness users or accounts"),
+        (("--fairness", "users"), "a,1\na,2", "owner 'a' occurs twice"),
+        (("--fairness", "users"), "a,-1", "write a share, a number of 0 or more"),
+        (("--fairness", "users"), "a", "line 2"),
+    ],
+)
+def test_mistakes_in_the_shares(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], rows: str, words: str
+) -> None:
+    shares = tmp_path / "shares.csv"
+    shares.write_text(f"owner,share\n{rows}\n")
+    command = ("simulate", str(trace), "--policy", "las", "--nodes", "1", "--gpus-per-node", "8")
+    assert main([*command, "--shares", str(shares), *options]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_shares_change_the_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two users with 60 jobs of an hour each: the one with the larger share waits less."""
+    rows = [f"{2 * row + at},0,1,3600,{user}" for row in range(60) for at, user in enumerate("ba")]
+    trace, shares = tmp_path / "trace.csv", tmp_path / "shares.csv"
+    trace.write_text("\n".join(["job_id,submit_time,num_gpus,duration,user", *rows]))
+    shares.write_text("owner,share\na,4\nb,1\n")
+    size, more = ("--nodes", "1", "--gpus-per-node", "4"), ("--fairness", "users", "--shares", str(shares))
+    mean = dict[str, float]()
+    assert (
+        main(["simulate", str(trace), "--policy", "las", *size, *more, "--jobs-out", str(tmp_path / "jobs.csv")]) == 0
+    )
+    with (tmp_path / "jobs.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    for user in "ab":
+        mean[user] = sum(float(line["jct"]) for line in lines if (int(line["job_id"]) % 2 == 1) == (user == "a")) / 60
+    assert mean["a"] < 0.8 * mean["b"]
+    assert main(["whatif", str(trace), "--policy", "las", *size, *more]) == 0
+    assert main(["whatif", str(trace), "--policy", "las", *size, "--shares", str(shares)]) == 2
+
+
+def mean_jct(arguments: list[str], file: Path) -> float:
+    assert main(["simulate", *arguments, "--json", str(file)]) == 0
+    return float(json.loads(file.read_text())["policies"]["las"]["mean_jct"])
+
+
+def test_learned_placements_need_weights_for_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, weights, out = (tmp_path / name for name in ("trace.csv", "w.npz", "out.json"))
+    rows = (f"{row},{row},{1 + row % 6},100,,,VGG19,\n" for row in range(20))
+    trace.write_text("job_id,submit_time,num_gpus,duration,user,vc,model,status\n" + "".join(rows))
+    given = [str(trace), "--policy", "las", "--nodes", "8", "--gpus-per-node", "4", "--nodes-per-leaf", "4"]
+    weights.write_bytes(written(random_weights(ClusterSize(8, 4, 4).topology(), 1)))
+    least = mean_jct([*given, "--placement", "least_interference"], out)
+    capsys.readouterr()
+    learned = mean_jct([*given, "--placement", "learned", "--placement-weights", str(weights)], out)
+    assert capsys.readouterr().err == ""
+    assert learned > least  # random weights scatter the jobs
+    given[4] = "12"
+    least = mean_jct([*given, "--placement", "least_interference"], out)
+    capsys.readouterr()
+    assert mean_jct([*given, "--placement", "learned", "--placement-weights", str(weights)], out) == least
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"jobs are placed by least_interference: weights {weights}: trained for another topology (")
+    assert mean_jct([*given, "--placement", "learned"], out) == least
+    assert "without --placement-weights" in capsys.readouterr().err
+    assert main(["simulate", *given, "--placement-weights", str(weights)]) == 2
+    assert "no meaning without --placement learned" in capsys.readouterr().err

@@ -95,7 +95,7 @@ def test_speeds_need_elastic_jobs(tmp_path: Path) -> None:
 def test_presets_on_a_trace_with_elastic_jobs(tmp_path: Path) -> None:
     trace = written(tmp_path, "t.csv", HEADER + "a,0,4,1000,m,1,8,1\nb,100,4,500,m,1,8,1\n")
     out = tmp_path / "out.json"
-    options = ["--speeds", str(written(tmp_path, "s.csv", SPEEDS)), "--json", str(out)]
+    options = ["--speeds", str(written(tmp_path, "s.csv", SPEEDS)), "--json", str(out), "--interval", "0"]
     assert (
         main(["simulate", str(trace), "--nodes", "2", "--gpus-per-node", "4", "--preset", "optimus,drf,las", *options])
         == 0
@@ -111,3 +111,35 @@ def test_without_speeds_a_job_is_twice_as_fast_on_twice_the_gpus(tmp_path: Path)
     trace = read_trace(written(tmp_path, "t.csv", HEADER + "a,0,4,100,m,1,8,1\n"))
     assert trace.elastic[0] is not None
     assert trace.elastic[0].speed is proportional
+
+
+def test_fitted_predictions_and_samples_by_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = written(tmp_path, "t.csv", HEADER + "a,0,4,4000,m,1,8,1\n")
+    out = tmp_path / "out.json"
+    options = [
+        "--nodes",
+        "2",
+        "--gpus-per-node",
+        "4",
+        "--speeds",
+        str(written(tmp_path, "s.csv", SPEEDS)),
+        "--json",
+        str(out),
+    ]
+    found = {}
+    for samples in (0, 4):
+        sizing = [
+            "--policy",
+            "las",
+            "--sizing",
+            "marginal_gain",
+            "--predictions",
+            "fitted",
+            "--size-samples",
+            str(samples),
+        ]
+        assert main(["simulate", str(trace), *options, *sizing]) == 0
+        found[samples] = json.loads(out.read_text())["policies"]["las"]["resizes"]
+    assert found[0] < 3 <= found[4], "each sample but the first is a change of size"
+    assert main(["simulate", str(trace), *options, "--policy", "las", "--predictions", "none"]) != 0
+    assert "--predictions 'none' is not possible; there are true, fitted" in capsys.readouterr().err

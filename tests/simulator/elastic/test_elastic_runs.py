@@ -95,6 +95,24 @@ def test_a_job_with_servers_runs_with_the_fastest_split() -> None:
     assert done.jct[0] == pytest.approx(1000.0 * speed(JobSize((2,), 1)) / best)
 
 
+def test_a_job_changes_its_servers_alone_once_that_is_predicted_to_pay() -> None:
+    """Four GPUs. In the first 1,600 s one server is predicted to be best, then two, which are twice as fast."""
+
+    def speed(size: JobSize) -> float:
+        return {1: 1.0, 2: 2.0}.get(size.servers, 0.5)
+
+    def learned(done: float, seconds: Floats) -> Prediction:
+        wrong = np.where(np.arange(len(seconds))[:, None] == 2, 10.0 * seconds, seconds)
+        return Prediction(wrong if done < 0.4 else seconds, uncertain=False)
+
+    elastic = ElasticJob(4, 8, speed=speed, has_servers=True, predict=learned)
+    jobs = [job("a", 0.0, 4, 2000.0, elastic), job("b", 0.0, 4, 1000.0, None)]
+    done = run(*jobs, cost=Cost(pause=10.0, resume=20.0), interval=100.0)
+    assert done.resizes.tolist() == [1, 0]
+    assert done.finish[0] == 1600.0 + 30.0 + 1200.0
+    assert run(*jobs, cost=Cost(pause=10.0, resume=900.0), interval=100.0).resizes.tolist() == [0, 0]
+
+
 def test_a_wrong_prediction_chooses_another_size() -> None:
     def least(done: float, seconds: Floats) -> Prediction:
         return Prediction(np.where(np.arange(seconds.shape[1]) == 1, 1.0, seconds), uncertain=True)

@@ -10,12 +10,12 @@ from tiresias.scheduler.estimates.speed_model import fit
 from tiresias.simulator.elastic.server_training import (
     Estimated,
     ServerTraining,
-    SimulatedConvergence,
     WithErrors,
     largest_part,
     slowness,
 )
 from tiresias.simulator.elastic_job import JobSize
+from tiresias.simulator.simulated_convergence import SimulatedConvergence
 
 
 def training(**more: object) -> ServerTraining:

@@ -1,0 +1,1 @@
+"""Measurements of how jobs slow each other, read from tables."""

@@ -1,0 +1,60 @@
+"""The operations of the placement network in PyTorch, and its parameters with random values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from tiresias.scheduler.place.learned.edge_convolution import Array
+from tiresias.scheduler.place.learned.placement_network import NetworkSizes
+from tiresias.scheduler.place.learned.task_observation import ESTIMATED_COST, FEATURES
+
+SCORE_UNIT = 0.05  # cost by which scores differ by 1
+
+
+class TorchOperations:
+    """The operations in PyTorch; gradients pass through all of them."""
+
+    def relu(self, values: Array) -> Array:
+        """Return the values, 0 for negative ones."""
+        return torch.relu(values)
+
+    def join(self, parts: list[Array], axis: int = -1) -> Array:
+        """Return arrays that differ in one axis only as one."""
+        return torch.cat(parts, dim=axis)
+
+    def largest(self, values: Array, present: Array) -> Array:
+        """Return the maximum over the rows that are present."""
+        return torch.where(present > 0, values, -math.inf).amax(dim=-2)
+
+
+def random_parameters(sizes: NetworkSizes, seed: int) -> dict[str, torch.Tensor]:
+    """Return parameters with gradients: uniform weights by the number of inputs (Glorot, He), biases 0.
+
+    The outputs of the heads are small, so that the first policy selects all feasible actions with about the same probability.
+    """
+    generator, found = torch.Generator().manual_seed(seed), {}
+    for name, shape in sizes.shapes().items():
+        values = torch.zeros(shape)
+        if len(shape) == 2:
+            limit = math.sqrt(6 / shape[0]) * (0.1 if name.endswith(".out") else 1.0)
+            values.uniform_(-limit, limit, generator=generator)
+        found[name] = values.requires_grad_()
+    return found
+
+
+def begin_with_costs(sizes: NetworkSizes, parameters: Mapping[str, torch.Tensor]) -> None:
+    """Change parameters, so that the scores of servers and partitions are minus their estimated costs / `SCORE_UNIT`.
+
+    The first hidden neuron of a head has the cost, and the others have no effect yet. What is learned corrects the scores (Silver
+    et al., Residual policy learning, 2018).
+    """
+    for head, first, kind in (
+        ("actor", sizes.server_embedding, "choice"),
+        ("forward", sizes.partition_embedding, "reach"),
+    ):
+        weight, out = parameters[f"{head}.weight"].data, parameters[f"{head}.out"].data
+        weight[:, 0], out[:] = 0.0, 0.0
+        weight[first + FEATURES[kind].index(ESTIMATED_COST), 0], out[0] = 1.0, -1.0 / SCORE_UNIT

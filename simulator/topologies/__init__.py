@@ -1,0 +1,1 @@
+"""Networks of simulated clusters: servers, switches and the links between them. Pure descriptions; one file for each topology."""
