@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preempt, Resize, Start
@@ -12,13 +12,15 @@ from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import PreemptionConfig
-from tiresias.slurm_plugin.state import own_tasks, owned_cells
+from tiresias.slurm_plugin.observation.job_phases import settled_at
+from tiresias.slurm_plugin.state import avoided_nodes, own_tasks, owned_cells
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision
-from tiresias.slurm_plugin.state.ledger import Avoided, Ledger
+from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.transitions.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.transitions.assisting import Assisting
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.forgotten import ForgottenChanges
 from tiresias.slurm_plugin.transitions.handover import HandingOver
@@ -27,6 +29,7 @@ from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
 from tiresias.slurm_plugin.transitions.preempting import Preempting
 from tiresias.slurm_plugin.transitions.releasing import Releasing
 from tiresias.slurm_plugin.transitions.starting import Starting
+from tiresias.slurm_plugin.transitions.suggesting import Suggesting
 from tiresias.slurm_plugin.transitions.transition_context import ReadReport, TransitionContext
 from tiresias.slurm_plugin.transitions.transition_engine import TransitionEngine
 
@@ -34,7 +37,7 @@ LIMIT_WINDOW_S = 2400.0  # before its time limit, in which a job's report is rea
 HOLDS = 300  # at a time: a storm of arrivals must not delay the starts
 HOLD_SECONDS = 1.0  # for them: on a slow slurmctld 300 calls take longer than a free GPU may wait
 URGENT_HOLD_SECONDS = 5.0  # for those that Slurm is about to start; it starts the rest without a plan
-AVOID_S = 86400.0  # for which a job does not use a node on which it was slow
+STARTS = (IntentStep.CONFIRM, IntentStep.YIELDED)  # Slurm is to start the job, or its beneficiary
 FIRST_CHECK_S = 0.5  # after a start; then again after twice as long
 
 
@@ -65,7 +68,8 @@ class Actor:
         self._releasing = Releasing(self.context, self._holds, self._engine, self._forgotten)
         starting = Starting(self.context, self._holds, self._left_to_slurm)
         handing_over = HandingOver(self.context, self._holds, self._engine)
-        for part in (self._preempting, starting, handing_over, self._releasing):
+        assisting, suggesting = Assisting(self.context, self._holds), Suggesting(self.context, self._holds)
+        for part in (self._preempting, starting, handing_over, assisting, suggesting, self._releasing):
             self._engine.add(part.operations)
         self._unpin_from: dict[str, float] = {}  # epoch second of the next attempt, of jobs of which Slurm refused it
 
@@ -84,7 +88,7 @@ class Actor:
     @property
     def needs_polls(self) -> bool:
         """Whether an intent waits for what only a poll finds; starts are polled at `next_check`."""
-        others = (one for one in self.intents.values() if one.step != IntentStep.CONFIRM)
+        others = (one for one in self.intents.values() if one.step not in STARTS)
         return any(not self.context.quarantine.holds(one.id) for one in others)
 
     def steps(self) -> dict[str, str]:
@@ -102,7 +106,7 @@ class Actor:
 
     def next_check(self, now: float) -> float:
         """When to poll again whether started jobs run, as no event reports it; inf: no start is under way."""
-        started = [one.stepped for one in self.intents.values() if one.step == IntentStep.CONFIRM]
+        started = [one.stepped for one in self.intents.values() if one.step in STARTS]
         return now + max(now - max(started), FIRST_CHECK_S) if started else math.inf
 
     # new records
@@ -126,7 +130,7 @@ class Actor:
         self._forgotten.find_releases((self.context.records or {}).values())
         self._forgotten.find_unpins()
         for intent in list(self.intents.values()):
-            if intent.step == IntentStep.CONFIRM:
+            if intent.step in STARTS:
                 self._engine.advance(intent, now)
             elif intent.step == IntentStep.DRAIN and not self.context.quarantine.holds(intent.id):
                 with self.context.quarantine.guard("its preemption", intent.id):
@@ -194,6 +198,15 @@ class Actor:
         """Release jobs that are left to Slurm."""
         self._left_to_slurm.release_again(jobs, now)
 
+    def release_waiting(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Release pending jobs that nothing under way keeps held or pinned: Slurm starts them (mode assist)."""
+        for job in jobs:
+            row, pending = self.context.ledger.jobs.get(job.id), job.state == "PENDING" and not job.completing
+            is_ours = row is not None and (row.held or row.pinned)  # None: it has ended since the snapshot
+            if pending and is_ours and job.id not in self.intents and settled_at(job, now) <= now:
+                with self.context.quarantine.guard("its release", job.id):
+                    self._holds.attempt(self._releasing.release, job.id, now)
+
     def release_unmanaged(self, now: float) -> None:
         """Release jobs that were moved to partitions that are not managed."""
         for row in self.context.ledger.strays:
@@ -225,30 +238,49 @@ class Actor:
                         servers=start.servers,
                     )
         reserved = {start.job: start for start in plan.reserved}
-        for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
-            if allowance.affords_preemptions(len(victims), self.intents.values()):
-                for victim in victims:
-                    with self.context.quarantine.guard("its preemption", victim):
-                        self._begin_preemption(victim, beneficiary, reserved.get(beneficiary), now)
-
+        for victim in self._affordable(plan.releases):
+            with self.context.quarantine.guard("its preemption", victim.job):
+                self._begin_preemption(victim, reserved.get(victim.beneficiary), now)
         for resize in plan.resizes:
-            if allowance.affords_preemptions(1, self.intents.values()):
+            if not resize.beneficiary and allowance.affords_preemptions(1, self.intents.values()):
                 with self.context.quarantine.guard("its change of size", resize.job):
                     self._engine.begin(resize.job, IntentKind.RESIZE, now, why=self._why_resized(resize))
+
+    def assist(self, plan: Plan, why: Mapping[str, str], now: float) -> None:
+        """Begin preemptions after which Slurm starts the beneficiary by itself. why: of each preempted job, for the log."""
+        self.context.reserved = plan.reserved
+        for one in self._affordable(plan.preemptions):
+            with self.context.quarantine.guard("its preemption", one.job):
+                self._engine.begin(one.job, IntentKind.ASSIST, now, beneficiary=one.beneficiary, why=why[one.job])
+
+    def _affordable(self, releases: Iterable[Preempt | Resize]) -> Iterator[Preempt | Resize]:
+        """Yield the victims, all of one beneficiary or none, as far as calls are left."""
+        for victims in _by_beneficiary(releases).values():
+            if self.context.allowance.affords_preemptions(len(victims), self.intents.values()):
+                yield from victims
 
     def replace(self, job_id: str, nodes: frozenset[str], why: str, now: float) -> None:
         """Begin the requeue of a running job that avoids these nodes from now on, where others suffice."""
         if job_id not in self.intents and self.context.allowance.affords_preemptions(1, self.intents.values()):
-            with self.context.quarantine.guard("the replacement of its slow node", job_id):
-                self.context.ledger.avoids[job_id] = Avoided(nodes, now + AVOID_S)
+            with (
+                self.context.quarantine.guard("the replacement of its slow node", job_id),
+                self.context.journal.batch(),
+            ):
+                row = self.context.ledger.jobs[job_id]
+                avoided_nodes.note_slow(row, nodes, now)
+                self.context.ledger.save(row)
                 self._engine.begin(job_id, IntentKind.REPLACE, now, why=why)
 
-    def _begin_preemption(self, victim: str, beneficiary: str, reserved: Start | None, now: float) -> None:
-        start = reserved or Start(beneficiary, ())
-        cells, job = owned_cells.of_start(start), self.context.record(victim)
+    def _begin_preemption(self, victim: Preempt | Resize, reserved: Start | None, now: float) -> None:
+        start = reserved or Start(victim.beneficiary, ())
+        cells, job = owned_cells.of_start(start), self.context.record(victim.job)
         assert job is not None  # the plan was made from these records
-        kind = self.context.kind_of_preemption(job)
-        self._engine.begin(victim, kind, now, start.nodes, beneficiary, cells, start.parts, start.servers)
+        kind, why = self.context.kind_of_preemption(job), ""
+        if isinstance(victim, Resize) and kind == IntentKind.PREEMPT:  # else it begins anew, whatever its size
+            kind, why = IntentKind.RESIZE, self._why_resized(victim)
+        self._engine.begin(
+            victim.job, kind, now, start.nodes, victim.beneficiary, cells, start.parts, start.servers, why
+        )
 
     def rebind(self, cells: Mapping[str, str]) -> None:
         """Journal in which cells of their virtual clusters jobs hold their GPUs from now on, by job id (owned_cells.py)."""
@@ -276,9 +308,9 @@ def _may_save_for_its_limit(job: SlurmJob, now: float) -> bool:
     return job.time_limit > 0 and min(job.time_limit / 2, LIMIT_WINDOW_S) > job.start_time + job.time_limit - now
 
 
-def _by_beneficiary(preemptions: Iterable[Preempt]) -> dict[str, list[str]]:
+def _by_beneficiary(releases: Iterable[Preempt | Resize]) -> dict[str, list[Preempt | Resize]]:
     """Group the victims: all that one job needs are preempted, or none."""
-    groups: dict[str, list[str]] = {}
-    for one in preemptions:
-        groups.setdefault(one.beneficiary, []).append(one.job)
+    groups: dict[str, list[Preempt | Resize]] = {}
+    for one in releases:
+        groups.setdefault(one.beneficiary, []).append(one)
     return groups

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from tiresias.errors import Unavailable
+from tiresias.scheduler import garbage_collection
 from tiresias.slurm_plugin.backends.interface import Backend
 from tiresias.slurm_plugin.calls.traffic import bucket
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
@@ -46,7 +47,7 @@ class Controller:
         publisher: answers viewers.
         times: of cycles and snapshots.
         switches: what administrators switch: pause, resume, stop.
-        more_alarms: those of what runs this controller.
+        before_publication: called in each cycle before it is published; returns alarms of what runs this controller.
         hand_over_requested: another controller is to lead.
         leaving_since: epoch second since when a job that the controller does not preempt releases GPUs; inf: none does.
         next_change: epoch second at which the plan changes though nothing happens; inf for never.
@@ -63,9 +64,9 @@ class Controller:
     ) -> None:
         """clock: epoch seconds."""
         self._progress: Callable[[], None] = lambda: None
-        self.more_alarms: Callable[[], Collection[str]] = list
+        self.before_publication: Callable[[], Collection[str]] = list
         events = ServiceEvents(
-            lambda: self._memory.refusals.forget(), lambda: self._progress(), lambda: self.more_alarms()
+            lambda: self._memory.refusals.forget(), lambda: self._progress(), lambda: self.before_publication()
         )
         self._services, self._budget = assemble(config, backend, journal, leadership, site, clock, events)
         self.publisher, self.times = self._services.publisher, self._services.times
@@ -105,7 +106,7 @@ class Controller:
     def cycle(self) -> None:
         """One cycle. Raises Unavailable when Slurm, the lease or the journal cannot be reached: nothing is lost, the next cycle
         continues. Raises Superseded when another controller leads."""
-        with self._no_further_than_written():
+        with self._no_further_than_written(), garbage_collection.suspended():
             began = self._services.clock()
             self._services.leadership.renew()
             self._services.allowance.begin_cycle()
@@ -217,7 +218,7 @@ class Controller:
 
     def release(self) -> list[str]:
         """Lift the holds. Returns what could not be lifted."""
-        return release(self._services, self._memory, self._comments, is_exact=self._config.mode == "exact")
+        return release(self._services, self._memory, self._comments, admits=self._config.admits)
 
     def close(self) -> None:
         """Close the journal."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -17,10 +18,12 @@ from tiresias.slurm_plugin.admission.demand import licenses
 from tiresias.slurm_plugin.admission.demand import minutes as minutes_of
 from tiresias.slurm_plugin.admission.limit_table import LimitTable
 from tiresias.slurm_plugin.admission.partitions import obstacle as partition_obstacle
+from tiresias.slurm_plugin.admission.request_shapes import RequestShapes, Shape
 from tiresias.slurm_plugin.admission.reservation_windows import OPEN, ReservationWindows, duration
 from tiresias.slurm_plugin.admission.running import count_running, throttles
 from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.record_values import RecordValues
 from tiresias.slurm_plugin.backends.slurm_rules import License, Partition, SlurmRules
 
 # jobs that are equal in these fields are treated the same
@@ -28,6 +31,11 @@ _SHAPE = attrgetter(
     "partition", "user", "account", "qos", "gpus", "gpu_type", "cpus", "memory_per_node", "memory_per_cpu", "min_nodes",
     "time_limit", "licenses", "required_nodes", "excluded_nodes", "reservation",
 )  # fmt: skip
+_AGAIN = attrgetter(
+    "partition", "user", "account", "qos", "gpus", "gpu_type", "cpus", "memory_per_node", "memory_per_cpu", "min_nodes",
+    "time_limit", "licenses", "excluded_nodes", "reservation",
+)  # fmt: skip
+_HOLDING = ("RUNNING", "SUSPENDED")
 _CLASS = attrgetter("user", "account", "qos")  # with a partition: jobs under the same limits
 
 
@@ -62,14 +70,18 @@ class AdmissionResult:
     changes_at: float = math.inf
 
 
-class _Shape(NamedTuple):
-    job: SlurmJob
-    ids: list[str]
+class KeptShapes:
+    """The shapes of waiting jobs, and of running ones that start again, and which jobs hold resources, of the newest calls."""
+
+    def __init__(self) -> None:
+        self.waiting, self.again = RequestShapes(_SHAPE), RequestShapes(_AGAIN)
+        self.holds = RecordValues(lambda job: job.state in _HOLDING and not job.completing)
 
 
 def admission(
-    rules: SlurmRules, jobs: Iterable[SlurmJob], waiting: Iterable[SlurmJob], now: float, starting: Collection[str] = ()
-) -> AdmissionResult:
+    rules: SlurmRules, jobs: Iterable[SlurmJob], waiting: Iterable[SlurmJob], now: float,
+    starting: Collection[str] = (), kept: KeptShapes | None = None,
+) -> AdmissionResult:  # fmt: skip
     """Return which waiting jobs Slurm would start now. O(jobs + limits).
 
     Args:
@@ -78,17 +90,22 @@ def admission(
         waiting: the jobs to check
         now: epoch seconds
         starting: ids of pending jobs that are being started, which count as running
+        kept: the shapes of earlier calls
     """
-    return _Model(_limits_of(rules), now).judge(list(jobs), list(waiting), frozenset(starting))
+    model = _Model(_limits_of(rules), now)
+    return model.judge(list(jobs), list(waiting), frozenset(starting), kept or KeptShapes())
 
 
-def not_restartable(rules: SlurmRules, jobs: Iterable[SlurmJob], now: float) -> Mapping[str, str]:
+def not_restartable(
+    rules: SlurmRules, jobs: Sequence[SlurmJob], now: float, kept: KeptShapes | None = None
+) -> Mapping[str, str]:
     """Return the running jobs that could not start again, with Slurm's reason.
 
-    Their node lists may be pins, and do not count.
+    Their node lists may be pins, and do not count. kept: the shapes of earlier calls.
     """
-    again = [replace(job, shares=(), required_nodes=()) for job in jobs]
-    return _Model(LimitTable(rules, counted=False), now).judge([], again, frozenset()).obstacle
+    found = (kept or KeptShapes()).again.of(jobs)
+    shapes = [Shape(replace(job, shares=(), required_nodes=()), ids) for job, ids in found]
+    return _Model(LimitTable(rules, counted=False), now).judge_shapes(shapes)
 
 
 _last: list[LimitTable] = []  # cache for the newest rules, which are the same for many snapshots
@@ -110,26 +127,33 @@ class _Model:
         self._obstacle: dict[str, str] = {}
         self._closed: dict[str, frozenset[str]] = {}
 
-    def judge(self, jobs: Sequence[SlurmJob], waiting: Sequence[SlurmJob], starting: frozenset[str]) -> AdmissionResult:
+    def judge(
+        self, jobs: Sequence[SlurmJob], waiting: Sequence[SlurmJob], starting: frozenset[str], kept: KeptShapes
+    ) -> AdmissionResult:
         judged = [job for job in waiting if job.id not in starting] if starting else waiting
-        shapes: dict[tuple[object, ...], _Shape] = {}
-        for job in judged:
-            key = _SHAPE(job)
-            if key in shapes:
-                shapes[key].ids.append(job.id)
-            else:
-                shapes[key] = _Shape(job, [job.id])
-        holding = [job for job in jobs if _holds(job, starting)]
+        shapes, holds = kept.waiting.of(judged), kept.holds.of(jobs)
+        if starting:
+            holds = [one or job.id in starting for job, one in zip(jobs, holds, strict=True)]
+        holding = list(compress(jobs, holds))
         throttled = [SharedLimit(*one) for one in throttles(jobs, holding, judged, self._obstacle)]
-        self._count(jobs, holding, shapes.values())
-        for shape in shapes.values():
-            self._judge_shape(shape)
-        changes = {self._windows.next_change(seconds) for seconds in {duration(shape.job) for shape in shapes.values()}}
+        self._count(jobs, holding, shapes)
+        self._judge_each(shapes)
+        changes = {self._windows.next_change(seconds) for seconds in {duration(shape.job) for shape in shapes}}
         quotas = [_quota(limit) for limit in (*self._limits.shared, *self._licenses.values()) if limit.members]
         found = (*throttled, *(one for one in quotas if one))
         return AdmissionResult(self._obstacle, self._closed, found, min(changes, default=math.inf))
 
-    def _count(self, jobs: Sequence[SlurmJob], holding: Sequence[SlurmJob], shapes: Iterable[_Shape]) -> None:
+    def judge_shapes(self, shapes: Sequence[Shape]) -> Mapping[str, str]:
+        """Return the obstacles of jobs while no other job holds anything, by job id."""
+        self._count((), (), shapes)
+        self._judge_each(shapes)
+        return self._obstacle
+
+    def _judge_each(self, shapes: Iterable[Shape]) -> None:
+        for shape in shapes:
+            self._judge_shape(shape)
+
+    def _count(self, jobs: Sequence[SlurmJob], holding: Sequence[SlurmJob], shapes: Iterable[Shape]) -> None:
         """Sum what jobs hold of the limits of waiting jobs.
 
         Licences are returned when a job has completed, all other resources when it starts to complete.
@@ -145,7 +169,7 @@ class _Model:
         for limit in self._licenses.values():
             limit.settle()
 
-    def _judge_shape(self, shape: _Shape) -> None:
+    def _judge_shape(self, shape: Shape) -> None:
         job, parts = shape.job, _parts(shape.job)
         found = [self._judge_partition(job, part) for part in parts]
         ids = [one for one in shape.ids if one not in self._obstacle] if self._obstacle else shape.ids
@@ -185,10 +209,6 @@ class _Model:
         if not job.licenses:
             return []
         return [self._licenses[name] for name in licenses(job.licenses) if name in self._licenses]
-
-
-def _holds(job: SlurmJob, starting: frozenset[str]) -> bool:
-    return (job.state in ("RUNNING", "SUSPENDED") and not job.completing) or job.id in starting
 
 
 def _license(one: License) -> Limit:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tiresias.scheduler.model import Quota
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Quota
 from tiresias.slurm_plugin.admission.refusals import ANSWERED, RetryPlan
 
 NOWHERE: frozenset[str] = frozenset()
@@ -28,17 +30,21 @@ class Eligibility:
     quotas: Sequence[tuple[str, float, Mapping[str, float]]] = ()
     trial: RetryPlan = NONE_REFUSED
 
-    def allows(self, job_id: str) -> bool:
-        """Return whether the job may be started."""
-        return job_id not in self.obstacle and job_id not in self.trial.held_back
+    def allowed(self, row_of: Mapping[str, int]) -> Bools:
+        """Return which jobs may be started, shape (jobs,). row_of: the row of each job."""
+        return ~(_has(self.obstacle, row_of) | _has(self.trial.held_back, row_of))
 
-    def reason(self, job_id: str) -> str:
-        """Return Slurm's reason why the job waits, "" for none."""
-        return self.obstacle.get(job_id) or self.trial.refused.get(job_id, "").removeprefix(ANSWERED)
+    def reasons(self, row_of: Mapping[str, int]) -> list[str]:
+        """Return Slurm's reason why each job waits, "" for none. row_of: the row of each job."""
+        found = [""] * len(row_of)
+        for job_id in {*self.obstacle, *self.trial.refused} & row_of.keys():
+            refused = self.trial.refused.get(job_id, "").removeprefix(ANSWERED)
+            found[row_of[job_id]] = self.obstacle.get(job_id) or refused
+        return found
 
-    def is_refused(self, job_id: str) -> bool:
-        """Return whether Slurm refused a start of the job or of a job of its group."""
-        return job_id in self.trial.refused
+    def refused(self, row_of: Mapping[str, int]) -> Bools:
+        """Return whether Slurm refused a start of each job or of a job of its group. row_of: the row of each job."""
+        return _has(self.trial.refused, row_of)
 
     def closed_to(self, job_id: str) -> frozenset[str]:
         """Return the nodes on which the job cannot start."""
@@ -51,3 +57,10 @@ class Eligibility:
             Quota(reason, left, {row_of[job]: amount for job, amount in amounts.items() if job in row_of})
             for reason, left, amounts in self.quotas
         )
+
+
+def _has(ids: Iterable[str], row_of: Mapping[str, int]) -> Bools:
+    """Return which jobs are among these, shape (jobs,)."""
+    found = np.zeros(len(row_of), np.bool_)
+    found[[row_of[one] for one in ids if one in row_of]] = True
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import attrgetter
 
 from tiresias.slurm_plugin.admission import demand
 from tiresias.slurm_plugin.admission.limit_table import LimitTable
@@ -10,6 +12,7 @@ from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 Class = tuple[str, str, str, str]
+_ARRAY_LIMIT = attrgetter("array_limit")
 
 
 def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: LimitTable, now: float) -> None:
@@ -60,9 +63,8 @@ def throttles(
     Not every record of an array shows its throttle.
     """
     limits: dict[int, int] = {}
-    for job in jobs:
-        if job.array_limit:
-            limits[job.array_id] = max(limits.get(job.array_id, 0), job.array_limit)
+    for job in compress(jobs, map(_ARRAY_LIMIT, jobs)):
+        limits[job.array_id] = max(limits.get(job.array_id, 0), job.array_limit)
     members: dict[int, list[str]] = {}
     for job in waiting if limits else ():
         if job.array_id in limits:

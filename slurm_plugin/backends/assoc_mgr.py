@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tiresias.slurm_plugin.backends.slurm_rules import NO_TRES, Association, LimitUsage, Qos, Tres
+from tiresias.slurm_plugin.backends.slurm_rules import NO_TRES, Association, FairShare, LimitUsage, Qos, Tres
 
 CEILING = 2.0**53  # a greater limit is none: floats count exactly up to here
 _ASSOCIATION = re.compile(r"ClusterName=\S* Account=(\S*) UserName=(\S*?)(?:\(\d+\))? Partition=(\S*) ")
+_OWNER = re.compile(r"ClusterName=\S* Account=(\S*) UserName=(?:\S*\((\d{1,10})\))? Partition=\S* ")
+_SHARES = re.compile(r" SharesRaw/Norm/Level/Factor=(\d{1,10})/")
+_USE_PARENT = 0x7FFFFFFF  # Fairshare=parent
 _PARENT = re.compile(r" ParentAccount=(\S*?)(?:\(\d+\))? (?:Lineage|Lft)=")
 _QOS = re.compile(r"QOS=(.*?)\(\d+\) UsageRaw=")
 _FIRST_LIMIT, _LAST_LIMIT = " GrpJobs=", " MinPrioThresh="
@@ -34,6 +37,19 @@ def associations(text: str) -> Iterator[Association]:
         limits = _limits(line)
         if limits or not found[2]:
             yield _association(found, _PARENT.search(line), dict(_FIELD.findall(limits)))
+
+
+def fair_shares(text: str) -> Iterator[FairShare]:
+    """Return the shares of all associations. A user with Fairshare=parent counts as one with 1."""
+    for line in _lines(text, "ClusterName="):
+        owner, shares = _OWNER.match(line), _SHARES.search(line)
+        if owner is None or shares is None:
+            continue
+        raw, above = int(shares[1]), _PARENT.search(line)
+        parent = above[1] if above and owner[2] is None else ""
+        yield FairShare(
+            owner[1], parent, int(owner[2]) if owner[2] else None, 1.0 if raw >= _USE_PARENT else float(raw)
+        )
 
 
 def _association(found: re.Match[str], parent: re.Match[str] | None, fields: Fields) -> Association:

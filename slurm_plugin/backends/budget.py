@@ -33,13 +33,13 @@ PRICES: Mapping[str, Prices] = {
         "version": 2, "topology": 1, "load": 1, "snapshot": 5, "rules": 8, "job": 1,
         "hold": 1, "lift": 1, "release": 3, "pin": 3, "unpin": 3,
         "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
-        "comments": 1, "set_comment": 1, "stated_gpus": 1,
+        "comments": 1, "set_comment": 1, "stated_gpus": 1, "batch_script": 1,
     },
     "pyslurm": {
         "version": 1, "topology": 1, "load": 1, "snapshot": 4, "rules": 8, "job": 4,
         "hold": 1, "lift": 1, "release": 6, "pin": 3, "unpin": 3,
         "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
-        "comments": 1, "set_comment": 1, "stated_gpus": 1,
+        "comments": 1, "set_comment": 1, "stated_gpus": 1, "batch_script": 1,
     },
 }  # fmt: skip
 
@@ -175,6 +175,10 @@ class Budgeted:
     def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
         """Return the GPUs of a job's request."""
         return self._paid("stated_gpus").stated_gpus(job_id)
+
+    def batch_script(self, job_id: str) -> bytes:
+        """Return the batch script of a job."""
+        return self._paid("batch_script").batch_script(job_id)
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         """Return the comments of these records."""

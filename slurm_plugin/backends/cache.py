@@ -7,6 +7,7 @@ So a steady queue costs one cheap listing, and only what moved is read in full.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 
@@ -52,7 +53,7 @@ class JobCache:
         return self._jobs.get(record, ())
 
     def __iter__(self) -> Iterator[SlurmJob]:
-        return (job for record in sorted(self._jobs) for job in self._jobs[record])
+        return chain.from_iterable(map(self._jobs.__getitem__, sorted(self._jobs)))
 
 
 def _by_record(jobs: Iterable[SlurmJob]) -> dict[int, list[SlurmJob]]:

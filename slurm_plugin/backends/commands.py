@@ -32,6 +32,7 @@ from tiresias.slurm_plugin.backends.interface import (
     StatedGpus,
 )
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
+from tiresias.slurm_plugin.backends.record_values import RecordValues
 from tiresias.slurm_plugin.backends.rules_reader import RulesReader
 from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands, checked
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
@@ -64,6 +65,7 @@ class CommandsBackend:
         """`prefix`: words before each command, for a Slurm that is reached through another program (ssh, nsenter)."""
         self._slurm = SlurmCommands(deadline, prefix)
         self._memory, self._cache = Memory(), JobCache(self.records)
+        self._largest, self._as_stated = -1, RecordValues(lambda job: job)  # GPUs of the largest node
         self._rules = RulesReader(self._slurm.read)
         self._exclusive: set[int] = set()  # records that get whole nodes: from 26.05 on no JSON shows it
         self._version = ""
@@ -138,12 +140,12 @@ class CommandsBackend:
         ]
 
     def _assemble(self, now: float, nodes: Sequence[SlurmNode]) -> SlurmSnapshot:
-        jobs = [self._memory.fill(job, now) for job in self._cache]
+        jobs = self._memory.fill_each(list(self._cache), now)
         self._names = {node.name: None for node in nodes}
-        self._memory.keep({job.id for job in jobs})
         largest = max((node.gpus for node in nodes), default=0)
-        kept = tuple(_without_guess(job, largest) for job in jobs)
-        return SlurmSnapshot(now, kept, tuple(nodes), tuple(dict.fromkeys(self._unreadable)))
+        if largest != self._largest:
+            self._largest, self._as_stated = largest, RecordValues(lambda job: _without_guess(job, largest))
+        return SlurmSnapshot(now, tuple(self._as_stated.of(jobs)), tuple(nodes), tuple(dict.fromkeys(self._unreadable)))
 
     def _signatures(self) -> dict[int, list[str]]:
         # --array: otherwise waiting tasks of one array share a line, though each may be a record of its own
@@ -193,7 +195,7 @@ class CommandsBackend:
 
     def pin(self, job_id: str, change: RequestChange) -> None:
         """Change a held job's request to the nodes of its start."""
-        self._slurm.update(job_id, *self._changes(change), "StartTime=now")
+        self._slurm.update(job_id, *self._changes(change), *(["StartTime=now"] if change.begins_now else []))
 
     def prioritize(self, job_id: str) -> None:
         """Give a released job the highest priority."""
@@ -270,6 +272,10 @@ class CommandsBackend:
     def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
         """Return the GPUs of a job's request."""
         return CommandsBackend.job(self, job_id).stated_gpus
+
+    def batch_script(self, job_id: str) -> bytes:
+        """Return the batch script of a job."""
+        return self._slurm.call("scontrol", "write", "batch_script", checked(job_id), "-")
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         """Return the comments of these records."""

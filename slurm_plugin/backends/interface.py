@@ -55,13 +55,21 @@ NO_COMMENTS = Comments("", "")
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """What a job holds on one node. gpu_indexes: the GRES indexes where Slurm shows them."""
+    """What a job holds on one node.
+
+    Attributes:
+        gpu_indexes: The GRES indexes where Slurm shows them.
+        gpu_types: (type, count) of the GPUs; () where one has no type.
+        shared_gpus: GRES indexes of the GPUs of which it holds a part (gres/shard, gres/mps).
+    """
 
     node: str
     gpus: int
     cpus: int
     memory: int  # MB
     gpu_indexes: tuple[int, ...] = ()
+    gpu_types: tuple[tuple[str, int], ...] = ()
+    shared_gpus: tuple[int, ...] = ()
 
 
 class StatedGpus(NamedTuple):
@@ -132,6 +140,7 @@ class SlurmJob:
     licenses: str = ""  # as given: name, name:2, name@server:2, joined with commas (all) or bars (any)
     array_limit: int = 0  # tasks of its array at once (%N); 0: not limited, or another record of the array shows it
     exclusive: bool = False  # --exclusive: it gets whole nodes
+    sharing: str = ""  # the GRES by which it asks for a part of a GPU: shard or mps
     unmanaged: str = ""  # why its record alone shows that it cannot be managed (bounds.py)
     readable: bool = True  # false: its record could not be read, and all that is known is its id (unreadable.py)
     tasks: int = 1  # all of the request; 1 where it states none
@@ -182,6 +191,7 @@ class SlurmNode:
     features: tuple[str, ...]
     partitions: tuple[str, ...]
     gpus_by_type: tuple[tuple[str, int], ...] = ()  # in the order of the node's GRES; () where a GPU has no type
+    sharing: str = ""  # the GRES by which jobs get parts of its GPUs: shard or mps
     gpu_sockets: int = 0  # sockets of its GPUs, as its GRES names them (Cores= in gres.conf); 0: not known
 
     @property
@@ -203,6 +213,7 @@ class RequestChange:
     cpus: int | None = None
     cpus_per_task: int | None = None
     gpus: tuple[StatedGpus, ...] | None = None  # several of one option: of several types
+    begins_now: bool = True  # of a pin: it becomes eligible now
     uncommented: tuple[CommentField, ...] = ()  # comments that are removed
     total_gpus: StatedGpus | None = (
         None  # of all tasks, where their number changes: 22.05 keeps the former total otherwise
@@ -277,7 +288,8 @@ class Backend(Protocol):
         """begin_time=now, of a pending job; held or not it stays. Takes the name of tasks that share a record, too."""
 
     def pin(self, job_id: str, change: RequestChange) -> None:
-        """Change the request of a held pending job, so that it starts where it is to, and make it eligible now."""
+        """Change the request of a held pending job, so that it starts where it is to, and make it eligible now. A change of its
+        excluded nodes alone needs no hold: Slurm refuses it once the job runs."""
 
     def prioritize(self, job_id: str) -> None:
         """Put a released job before all others of its partition tier (TOP_PRIORITY). `lift` takes it back; so does a hold."""
@@ -299,6 +311,9 @@ class Backend(Protocol):
 
     def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
         """Return the GPUs of a waiting job's request, option by option; () where one states GPUs of several types."""
+
+    def batch_script(self, job_id: str) -> bytes:
+        """Return the batch script of a job as Slurm keeps it. Only an Operator gets those of other users."""
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         """Return the present comments of those of these records that Slurm still has: one call."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from tiresias.protocol import elastic_sizes
 from tiresias.scheduler.host_lists import split_outside
 from tiresias.slurm_plugin.backends.bounds import (
     MAX_ARRAY_TASKS,
@@ -27,8 +28,10 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
 _GPU = re.compile(
     r"(?:gres[:/])?gpu(?:[:/](?P<type>(?!\d+(?:$|[(]))[^:=(]+))?(?:[:=](?P<count>\d+))?(?:\((?P<extra>.*)\))?"
 )
+# shard:4, mps:100, shard:a100:2(1/4,1/4), mps:50(IDX:0), with gres: or gres/ before it
+_SHARED = re.compile(r"(?:gres[:/])?(?P<name>shard|mps)(?:[:/=][^(]*)?(?:\((?P<extra>.*)\))?")
 
-_SUBMITTED = re.compile(r"/tsbatch-([0-9a-f]{16})-(?:(yes|no|restart)-)?")
+_SUBMITTED = re.compile(r"/tsbatch-([0-9a-f]{16})-(?:(yes|no|restart)-)?(?:(\d[\d:*+-]*(?:async)?)-)?", re.ASCII)
 
 
 def number(value: Any, most: int = MAX_NUMBER) -> int:
@@ -79,6 +82,22 @@ def gpus(text: str) -> tuple[int, str, tuple[int, ...]]:
             total += count
         indexes += _indexes(match["extra"] or "")
     return total or parts, ",".join(types), tuple(indexes)
+
+
+def sharing(text: str) -> str:
+    """The GRES by which a GRES or TRES string asks for a part of a GPU, shard or mps; "" where it does not."""
+    found = map(_SHARED.fullmatch, split_outside(text))
+    return next((match["name"] for match in found if match), "")
+
+
+def shared_gpus(text: str) -> tuple[int, ...]:
+    """The GRES indexes of the GPUs of which a job holds a part: "shard:3(2/4,0/4,1/4)" -> (0, 2), of 22.05 "shard:3(IDX:0)"."""
+    found: list[int] = []
+    for match in map(_SHARED.fullmatch, split_outside(text)):
+        extra = (match["extra"] or "") if match else ""
+        parts = extra.split(",", MAX_GPU_INDEXES) if "/" in extra else []
+        found += [at for at, part in enumerate(parts) if part.partition("/")[0].strip("-0")] or _indexes(extra)
+    return tuple(found)
 
 
 def _indexes(extra: str) -> list[int]:
@@ -140,6 +159,12 @@ def choice(command: str) -> str:
     """The owner's choice of `tsbatch --opportunistic` in such a path; "" without one."""
     found = _SUBMITTED.search(command)
     return found[2] or "" if found else ""
+
+
+def sizes(command: str) -> str:
+    """The sizes of `tsbatch --elastic` in such a path; "" without them."""
+    found = _SUBMITTED.search(command)
+    return elastic_sizes.known(found[3]) if found else ""
 
 
 def exit_code(status: Any) -> int:

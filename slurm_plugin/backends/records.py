@@ -39,6 +39,7 @@ JOB_STATES = frozenset(
 )  # fmt: skip
 NODE_STATES = frozenset({"IDLE", "MIXED", "ALLOCATED", "DOWN", "UNKNOWN", "FUTURE", "ERROR"})
 ACTIVE = frozenset({"RUNNING", "SUSPENDED"})
+_WAYS = ("job", "node", "socket", "task")
 MAX_COMMENT = 200  # characters of a comment that are kept
 
 
@@ -106,11 +107,13 @@ def _job(record: Record, now: float) -> SlurmJob:
         exit_code=parse.exit_code(record.get("exit_code")) if ended else -1,
         script=parse.script(_text(record, "command")),
         opportunistic=parse.choice(_text(record, "command")),
+        elastic=parse.sizes(_text(record, "command")),
         command=_text(record, "command"),
         qos=_text(record, "qos"),
         licenses=_text(record, "licenses"),
         array_limit=number(record.get("array_max_tasks"), MAX_UINT32),
         exclusive="NONE" in words(record.get("shared") or []),
+        sharing=next(filter(None, (parse.sharing(_text(record, f"tres_per_{way}")) for way in _WAYS)), ""),
         tasks=number(record.get("tasks"), MAX_UINT32) or 1,
         tasks_per_node=_stated(record.get("tasks_per_node")),
         tasks_per_socket=_stated(record.get("tasks_per_socket")),
@@ -270,7 +273,8 @@ def _memory(value: Any) -> int:
 
 def _share(node: str, cpus: int, memory: int, detail: str) -> NodeShare:
     count, _, indexes = parse.gpus(detail)
-    return NodeShare(node, min(count, MAX_GPUS), cpus, memory, indexes)
+    types = tuple((kind, min(gpus, MAX_GPUS)) for kind, gpus in parse.gpus_by_type(detail))
+    return NodeShare(node, min(count, MAX_GPUS), cpus, memory, indexes, types, parse.shared_gpus(detail))
 
 
 def node(record: Record) -> SlurmNode:
@@ -287,6 +291,7 @@ def node(record: Record) -> SlurmNode:
         gpus_allocated=min(parse.gpus(_text(record, "gres_used"))[0], MAX_GPUS),
         gpu_type=kind,
         gpus_by_type=tuple((kind, min(gpus, MAX_GPUS)) for kind, gpus in parse.gpus_by_type(_text(record, "gres"))),
+        sharing=parse.sharing(_text(record, "gres")),
         gpu_sockets=parse.gpu_sockets(_text(record, "gres")),
         cpus=cpus,
         cpus_allocated=number(record.get("alloc_cpus"), MAX_CPUS),

@@ -39,7 +39,13 @@ class RulesReader:
             reservations=tuple(scontrol_records.reservations(self._show("reservation"))),
             licenses={one.name: one for one in scontrol_records.licenses(self._show("licenses"))},
         )
-        return self._with_limits(rules) if enforce.intersection(_LIMITS) else rules
+        if enforce.intersection(_LIMITS):
+            return self._with_limits(rules)
+        return self._with_shares(rules) if enforce else rules
+
+    def _with_shares(self, rules: SlurmRules) -> SlurmRules:
+        """With the fair-share tree of a site that enforces associations without their limits."""
+        return replace(rules, fair_shares=tuple(assoc_mgr.fair_shares(self._show("assoc_mgr", "flags=assoc"))))
 
     def _with_limits(self, rules: SlurmRules) -> SlurmRules:
         text = self._show("assoc_mgr", "flags=assoc,qos")
@@ -49,7 +55,8 @@ class RulesReader:
         if found:
             unread += self._read_table()
             found = {name: qos_table.completed(one, self._table.get(name)) for name, one in found.items()}
-        return replace(rules, qos=found, associations=associations, unread=unread)
+        shares = tuple(assoc_mgr.fair_shares(text))
+        return replace(rules, qos=found, associations=associations, fair_shares=shares, unread=unread)
 
     def _show(self, *what: str) -> str:
         # --all: also partitions that are hidden

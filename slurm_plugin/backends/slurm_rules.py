@@ -144,6 +144,23 @@ class Association(Limits):
 
 
 @dataclass(frozen=True, slots=True)
+class FairShare:
+    """The shares of an association in Slurm's fair-share tree.
+
+    Attributes:
+        account: its account.
+        parent: the account above an account; "" for the root, and for users.
+        uid: of a user's association; None: it is an account's.
+        raw: shares, in proportion to those of its siblings.
+    """
+
+    account: str
+    parent: str
+    uid: int | None
+    raw: float
+
+
+@dataclass(frozen=True, slots=True)
 class SlurmRules:
     """All of Slurm's rules at `time` (epoch seconds). Of `associations`, users' without any limit are absent: an index by
     (account, user, partition)."""
@@ -155,6 +172,7 @@ class SlurmRules:
     licenses: Mapping[str, License] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
     associations: Mapping[tuple[str, str, str], Association] = field(default_factory=dict)
+    fair_shares: tuple[FairShare, ...] = ()  # of all associations; (): there are none, or they are not enforced
     unread: tuple[str, ...] = ()  # what could not be read, in words: its limits are found by refused starts only
 
     def priority_tier(self, partition: str) -> int:

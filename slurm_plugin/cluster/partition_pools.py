@@ -20,7 +20,7 @@ from tiresias.scheduler.model import Ints, Jobs, Plan, Snapshot, Style
 from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES
 from tiresias.scheduler.plugin import PluginError, guarded
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools
-from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policies import POLICIES, policy_of
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.size.elastic_jobs import is_elastic, is_size
@@ -90,7 +90,7 @@ class PartitionPools:
             ]
         )
         self._tenants, self.tenants = TenantPools(config), tuple[str, ...]()
-        self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
+        self._policies: dict[PolicyConfig, Policy] = {each: policy_of(each) for each in configs}
         self._plugins = check_plugins(config)
         self._failure: Fallback | None = None  # from then on the built-in implementations decide
         self._alarms: list[str] = []
@@ -132,16 +132,17 @@ class PartitionPools:
 
     def _decided(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Where the cells of the virtual clusters do not fit the nodes, all jobs share them, with an alarm."""
-        self.tenants = ()
-        if self._tenants.names and self._ranking(self._config.policy)[0].admission in TENANT_RULES:
-            try:
-                found = self._tenants.decide(snapshot, self._ranking)
-                self.tenants, self._alarms = self._tenants.names, []
-                return found
-            except UsageError as error:
-                alarm = f"{error}; until then all jobs share all nodes, without any guarantee"
-                return decide_pools(snapshot, self.of(snapshot, slurm, alarm))
-        return decide_pools(snapshot, self.of(snapshot, slurm))
+        if not (self._tenants.names and self._ranking(self._config.policy)[0].admission in TENANT_RULES):
+            self.tenants = ()
+            return decide_pools(snapshot, self.of(snapshot, slurm))
+        try:
+            found = self._tenants.decide(snapshot, self._ranking)  # meanwhile others may call `report`
+        except UsageError as error:
+            self.tenants = ()
+            alarm = f"{error}; until then all jobs share all nodes, without any guarantee"
+            return decide_pools(snapshot, self.of(snapshot, slurm, alarm))
+        self.tenants, self._alarms = self._tenants.names, []
+        return found
 
     def report(self, *, trees: bool) -> CellReport | None:
         """Return the cells of the newest decision; None: it bound none. May be called from another thread."""
@@ -174,7 +175,7 @@ class PartitionPools:
     def _replace(self, failure: Fallback) -> None:
         """The virtual clusters begin anew: a call that exceeded its time may still use their cells."""
         self._failure, self._tenants = failure, TenantPools(self._config)
-        self._policies = {config: POLICIES[failure.replacement(config).name] for config in self._policies}
+        self._policies = {config: policy_of(failure.replacement(config)) for config in self._policies}
 
     def _built_in(self, snapshot: Snapshot) -> Snapshot:
         """With built-in placements alone, after a failure."""

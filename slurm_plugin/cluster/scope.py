@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.config import Config
 
+FEDERATED = (
+    1 << 26
+)  # ids of a federation have the number of the cluster in the bits above; those of one cluster are smaller
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """GPU jobs of the managed partitions, but for those of exempt users and accounts."""
+    """Jobs with whole GPUs, or MIG devices, in the managed partitions, but for those of exempt users and accounts."""
 
     partitions: frozenset[str]
     users: frozenset[str] = frozenset()
@@ -24,10 +28,12 @@ class Scope:
     def why_not(self, job: SlurmJob) -> str:
         """Return why the job is unmanaged; "" for a managed one.
 
-        Jobs that may also run in other partitions, jobs in a reservation and heterogeneous jobs are Slurm's.
+        Jobs that may also run in other partitions, jobs in a reservation, heterogeneous jobs and jobs of a federation are Slurm's.
         """
         if job.unmanaged:
             return job.unmanaged
+        if job.raw_id >= FEDERATED:
+            return "it is a job of a federation, which may start on another cluster"
         if not self.partitions.issuperset(job.partition.split(",")):
             return f"partition {job.partition} is not managed (partitions)"
         if job.user in self.users:
@@ -35,7 +41,7 @@ class Scope:
         if job.account in self.accounts:
             return f"account {job.account} is exempt (exempt.accounts)"
         if job.gpus <= 0:
-            return "it asks for no GPU"
+            return f"it asks for a part of a GPU (gres/{job.sharing})" if job.sharing else "it asks for no GPU"
         if job.reservation:
             return f"it runs in the reservation {job.reservation}"
         return "it is part of a heterogeneous job" if job.het_id else ""

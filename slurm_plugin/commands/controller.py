@@ -35,7 +35,7 @@ from tiresias.slurm_plugin.state.owner import as_owner
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
-    parser.add_argument("--mode", choices=["shadow", "exact"], help="instead of the configured one")
+    parser.add_argument("--mode", choices=["shadow", "assist", "exact"], help="instead of the configured one")
     parser.add_argument(
         "--keep-holds",
         action="store_true",

@@ -16,8 +16,8 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.commands.status import ask_status
 from tiresias.slurm_plugin.sockets.metrics_server import MetricsServer
+from tiresias.slurm_plugin.sockets.published_status import ask_status
 from tiresias.slurm_plugin.views.metrics import metrics
 
 

@@ -19,9 +19,9 @@ from rich.console import Console
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.protocol.explanation import Explanation
 from tiresias.protocol.status import Status
-from tiresias.slurm_plugin.commands.status import ask_status
 from tiresias.slurm_plugin.sockets.admin_requests import OUTCOME, STOP
 from tiresias.slurm_plugin.sockets.control_client import ask
+from tiresias.slurm_plugin.sockets.published_status import ask_status
 from tiresias.slurm_plugin.views.jobs import listed_jobs
 from tiresias.slurm_plugin.views.symbols import Symbols
 from tiresias.slurm_plugin.views.user_filter import jobs_of

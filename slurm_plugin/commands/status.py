@@ -10,6 +10,7 @@ examples:
   tiresias status --watch --admin    with keys that pause, resume and stop; each asks for confirmation
   tiresias status --json | jq '.jobs[] | select(.user == "ada")'
   tiresias status --svg status.svg   one frame as an SVG file
+  tiresias status --clusters --me    a line for each configured cluster, and your jobs on all of them
 """
 
 from __future__ import annotations
@@ -18,12 +19,10 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import cast
 
 from rich.console import RenderableType
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.commands.terminal import (
     add_socket_option,
     console,
@@ -32,9 +31,9 @@ from tiresias.slurm_plugin.commands.terminal import (
     socket_path,
     user_name,
 )
-from tiresias.slurm_plugin.sockets.control_client import ask
+from tiresias.slurm_plugin.sockets.published_status import ask_screen, ask_status
 from tiresias.slurm_plugin.views.status import render_status
-from tiresias.slurm_plugin.views.svg_rendering import as_svg
+from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 from tiresias.slurm_plugin.views.user_filter import listing_of, of_user, with_decisions_of
 
 SVG_SIZE = (160, 44)  # cells and lines
@@ -57,6 +56,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--json", action="store_true", help="print the published dictionary")
     how.add_argument("--svg", type=Path, metavar="FILE", help="write one frame as an SVG file")
+    parser.add_argument(
+        "--clusters",
+        action="store_true",
+        help="one line for each cluster of the key clusters of tiresias.toml; with --user or --me the jobs on each",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,18 +68,23 @@ def run(args: argparse.Namespace) -> int:
     if args.admin and not args.watch:
         raise UsageError("--admin is for --watch; without it use tiresias pause, resume and stop")
     path, screen, user = socket_path(args), console(), _user(args)
+    if args.clusters:
+        if args.watch or args.svg or args.socket:
+            raise UsageError("--clusters asks the configured sockets once: leave --watch, --svg and --socket out")
+        from tiresias.slurm_plugin.commands.cluster_views import show_clusters  # only here: a page needs no threads
+
+        return show_clusters(screen, user, args.json)
     if args.watch and screen.is_terminal and not screen.is_dumb_terminal:
         from tiresias.slurm_plugin.commands.live_view import watch  # only here: it needs a terminal and its modules
 
         return watch(path, screen, args.admin, user)
-    page = screen.is_terminal and not args.json and not user
-    status = ask_status(path, brief=page)
     if args.json:
+        status = ask_status(path)
         print_json(of_user(status, user) if user else status)
     elif args.svg:
-        _write_svg(status, args.svg, user)
+        _write_svg(path, args.svg, user)
     else:
-        screen.print(_rendered(status, user, screen.width, height_of(screen)))
+        screen.print(_page(path, user, screen.width, height_of(screen)))
     return 0
 
 
@@ -86,28 +95,21 @@ def _user(args: argparse.Namespace) -> str:
     return user_name(int(args.user)) if args.user and args.user.isdecimal() else args.user or ""
 
 
-def _rendered(status: Status, user: str, width: int, height: int) -> RenderableType:
-    listing = listing_of(status, user)
-    return render_status(with_decisions_of(status, user), width, height, time.time(), listing)
+def _page(path: Path, user: str, width: int, height: int) -> RenderableType:
+    """Ask for what the page shows; without a limit of the width (a file or a pipe) for everything."""
+    if width < UNLIMITED:
+        status = ask_screen(path, height, width, user)
+        status = status if "rest" in status else with_decisions_of(status, user)  # of an older controller
+        return render_status(status, width, height, time.time(), listing_of(status, user))
+    status = ask_status(path)
+    return render_status(with_decisions_of(status, user), width, height, time.time(), listing_of(status, user))
 
 
-def ask_status(path: Path, timeout: float = 5.0, brief: bool = False) -> Status:
-    """Return the published status.
+def _write_svg(path: Path, file: Path, user: str) -> None:
+    from tiresias.slurm_plugin.views.svg_rendering import as_svg
 
-    Args:
-        path: the control socket
-        timeout: seconds
-        brief: whether jobs that no page shows contain only what the map needs
-
-    Raises:
-        TiresiasError: no controller answers.
-    """
-    return cast(Status, ask(path, {"op": "status", "brief": brief}, timeout))
-
-
-def _write_svg(status: Status, file: Path, user: str) -> None:
     width, height = SVG_SIZE
-    document = as_svg(_rendered(status, user, width, height), width, "tiresias status")
+    document = as_svg(_page(path, user, width, height), width, "tiresias status")
     try:
         file.write_text(document, encoding="utf-8")
     except OSError as error:

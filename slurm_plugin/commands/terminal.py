@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.config import load_option
+from tiresias.slurm_plugin.commands.run_folder import run_folder
 from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 from tiresias.slurm_plugin.views.text import printable
 
@@ -37,7 +37,7 @@ def add_socket_option(parser: argparse.ArgumentParser) -> None:
 
 def socket_path(args: argparse.Namespace) -> Path:
     """Return the path of the control socket."""
-    return args.socket or Path(load_option("paths.run", None)) / "control.sock"
+    return args.socket or run_folder() / "control.sock"
 
 
 def job_id(text: str) -> str:

@@ -1,1 +1,2 @@
-"""The reason why a managed job waits, as a comment in Slurm's own record, where squeue and scontrol show it."""
+"""The reason why a managed job waits, and the predicted end of an elastic one, as a comment in Slurm's own record, where squeue and
+scontrol show it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # values in seconds to which an estimate is rounded up
@@ -11,6 +13,9 @@ _STEPS = (
     *(_HOUR * count for count in (1, 2, 3, 4, 6, 8, 12, 18)),
     *(_DAY * count for count in (1, 2, 3, 5, 7, 10, 14, 20, 30)),
 )
+
+# values in seconds to which a predicted moment is rounded
+_MOMENTS = (5 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY)
 
 
 def count(number: int) -> int:
@@ -41,3 +46,21 @@ def estimate(seconds: float) -> str:
             number = step // unit
             return f"{number} {word}{'s' if word == 'day' and number > 1 else ''}"
     return ""
+
+
+def part_of_interval(seconds: float) -> int:
+    """Return the seconds to which a moment is rounded whose interval is so wide: about a quarter of it."""
+    return next((step for step in _MOMENTS if step >= seconds / 4), _DAY)
+
+
+def moment(at: float, now: float, step: int, rounded: Callable[[float], int]) -> str:
+    """Return text such as "14:30", or "28 Nov 14:30" on another day, in local time.
+
+    Args:
+        at: The moment, epoch seconds.
+        now: The present.
+        step: Seconds to a multiple of which it is rounded.
+        rounded: How: `round`, `math.floor` or `math.ceil`.
+    """
+    found, today = time.localtime(rounded(at / step) * step), time.localtime(now)
+    return time.strftime("%H:%M" if found[:3] == today[:3] else "%d %b %H:%M", found)

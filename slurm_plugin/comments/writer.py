@@ -1,4 +1,4 @@
-"""Sets the comments of waiting jobs with calls to slurmctld that no other operation needs.
+"""Sets the comments of jobs with calls to slurmctld that no other operation needs.
 
 A pass compares the requested texts with those set before, and makes at most `per_minute` calls a minute: one call to set
 each changed text, and one call a pass to read the comments first, so that no comment of a user or administrator is changed.
@@ -38,6 +38,7 @@ class _Set(NamedTuple):
 
 
 NEVER_SET = _Set("", -math.inf)
+UNREAD = _Set("not read", -math.inf)  # of a job with a text that has started or was requeued since: a start removes it
 
 
 class CommentWriter:
@@ -62,6 +63,7 @@ class CommentWriter:
         self._config, self._backend, self._spare, self._clock = config, backend, spare, clock
         self._bucket = Bucket(config.per_minute, config.per_minute / 60.0, clock)
         self._set: dict[int, _Set] = {}  # by record
+        self._runs: dict[int, tuple[int, bool]] = {}  # Slurm's restart count, and whether the job runs, by record
         self._next_pass = -math.inf
         self.field = _field(config.field, may_administer)
 
@@ -115,13 +117,18 @@ class CommentWriter:
         assert self.field
         alive = {job.raw_id: job for job in jobs}
         for record in self._set.keys() - alive.keys():
-            del self._set[record]
+            del self._set[record], self._runs[record]
         for record, job in alive.items():
             known, shown = self._set.get(record), job.comments.of(self.field)
+            run = job.restarts, job.state == "RUNNING"
+            has_changed = self._runs.get(record, run) != run
+            self._runs[record] = run
             if job.id in starting:
                 self._set[record] = NEVER_SET
-            elif known is None or (known is NEVER_SET and job.state == "RUNNING"):  # a start that did not remove it
+            elif known is None or (known is NEVER_SET and job.state == "RUNNING"):
                 self._set[record] = _Set(shown, -math.inf) if is_own_comment(shown) else NEVER_SET
+            elif has_changed and known.text:
+                self._set[record] = UNREAD
 
     def _due(self, requested: Sequence[WaitingComment], jobs: Sequence[SlurmJob], now: float) -> list[WaitingComment]:
         """Return the texts to set now: removals first, then the most urgent texts."""
@@ -185,9 +192,7 @@ class CommentWriter:
 
     def _give_up(self, words: str) -> None:
         if "denied" in words:
-            log.warning(
-                "no comments of waiting jobs from now on: Slurm does not let this user set %s: %s", self.field, words
-            )
+            log.warning("no comments of jobs from now on: Slurm does not let this user set %s: %s", self.field, words)
             self.field = None
 
 

@@ -64,6 +64,15 @@ def are_names(names: tuple[str, ...]) -> bool:
     return all(name.isprintable() and name and not set(name) & set(" ,=*") for name in names)
 
 
+def are_cluster_sockets(pairs: tuple[str, ...]) -> bool:
+    """Return whether these are NAME=SOCKET each, with different names and absolute paths."""
+    split = [pair.partition("=") for pair in pairs]
+    names = [name for name, _, _ in split]
+    return (
+        len(set(names)) == len(names) and are_names(tuple(names)) and all(path.startswith("/") for _, _, path in split)
+    )
+
+
 def are_part_types(names: tuple[str, ...]) -> bool:
     """Return whether these can be the types of the GPUs of a node's parts: none, or several different ones."""
     return not names or (are_names(names) and 1 < len(names) == len(set(names)))

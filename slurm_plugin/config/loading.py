@@ -81,6 +81,7 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
         raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
     _check_part_types(config, found)
     config = replace(config, virtual_clusters=_virtual_clusters(tables, config))
+    _check_assist(config)
     sources = {key: found[key].source if key in found else DEFAULT for key in known}
     return Loaded(config, sources | ({VIRTUAL_CLUSTERS: tables.source} if tables else {}))
 
@@ -90,6 +91,23 @@ def _check_part_types(config: Config, found: Mapping[str, RawValue]) -> None:
     if config.placement.part_types and not config.placement.islands:
         source = found["placement.part_types"].source
         raise UsageError(f"{source}: placement.part_types: no level has its parts; name one in placement.islands")
+
+
+def _check_assist(config: Config) -> None:
+    """Raises UsageError where mode assist leaves something to Slurm that the configuration has the controller do."""
+    if not config.assists:
+        return
+    policies = (config.policy, *(policy for _, policy in config.partition_policies))
+    wrong = {
+        f"{VIRTUAL_CLUSTERS} tables": bool(config.virtual_clusters),
+        "policy.admission": any(policy.admission != "shared" for policy in policies),
+        "policy.sizing": any(policy.sizing != "fixed" for policy in policies),
+        'placement.stragglers = "replace"': config.placement.stragglers == "replace",
+    }
+    if found := next((name for name, is_wrong in wrong.items() if is_wrong), ""):
+        raise UsageError(
+            f'{found}: not in mode assist, in which Slurm starts the jobs; use mode = "exact", or remove it'
+        )
 
 
 def _virtual_clusters(tables: RawValue | None, config: Config) -> tuple[VirtualClusterConfig, ...]:

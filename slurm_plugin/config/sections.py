@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiresias.protocol import site_configuration
 from tiresias.slurm_plugin.config.fields import (
+    are_cluster_sockets,
     are_levels,
     are_names,
     are_part_types,
@@ -120,8 +121,16 @@ class Placement:
     )
     style: str = placement(
         "skew",
-        "how jobs are put on nodes: by what they send, or all alike; others than consolidate and spread are for comparison",
+        "how jobs are put on nodes: by what they send, or all alike; others than consolidate, spread, least_interference and "
+        "fastest_nodes (by the measured speeds of nodes) are for comparison",
         "skew",
+    )
+    weights: str = option(
+        "",
+        "file of the trained network of style learned; where it cannot be used, least_interference places the jobs, and an alarm "
+        "states why",
+        'an absolute path, or ""',
+        lambda value: not value or (value.startswith("/") and value.isprintable()),
     )
     unknown: str = choice(
         "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"
@@ -142,6 +151,13 @@ class Placement:
         "Gbit/s of a node's network, one way, for judging all-reduce jobs; 0: as the nodes' adapters report",
         "a finite number, 0 or more",
         lambda value: math.isfinite(value) and value >= 0,
+    )
+    failing_nodes: str = choice(
+        "avoid",
+        "what happens to nodes on which runs of several users fail more often than their scripts do elsewhere: they are used only "
+        "where no others suffice, or only shown",
+        "avoid",
+        "show",
     )
     stragglers: str = choice(
         "keep",
@@ -211,12 +227,50 @@ class ProgressConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleGpusConfig:
+    """[idle_gpus]: jobs that hold GPUs and do not use them. The supervisors of jobs read it at their submission."""
+
+    action: str = choice(
+        "show",
+        "off: the use of GPUs is not reported; show: jobs that do not use their GPUs are shown; warn: so, with a line in the job's "
+        "output and its comment; demote: so, and later they are ranked after all other jobs until they use their GPUs",
+        "off",
+        "show",
+        "warn",
+        "demote",
+    )
+    below: float = option(
+        0.05,
+        "the use below which a GPU counts as unused: utilisation by NVML, else CPUs in use for each GPU",
+        "a number above 0, at most 1",
+        lambda value: 0 < value <= 1,
+    )
+    warn_after: float = seconds(1800.0, "seconds without use of any of its GPUs after which a job is shown and warned")
+    demote_after: float = seconds(3600.0, "seconds after which it is demoted; not before it is warned")
+    interval: float = seconds(60.0, "seconds between two reports of a job; the first one is made after as long a run")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole configuration; the keys outside of sections are declared here."""
 
-    mode: str = choice("shadow", "shadow only reads and reports; exact admits, pins and preempts", "shadow", "exact")
+    mode: str = choice(
+        "shadow",
+        "shadow only reads and reports; assist leaves the order and the starts to Slurm, and preempts jobs for those that Slurm "
+        "ranks first; exact admits, pins and preempts",
+        "shadow",
+        "assist",
+        "exact",
+    )
+    shadow_of: str = choice("exact", "the mode whose decisions mode shadow reports", "assist", "exact")
     partitions: tuple[str, ...] = option(
         ("gpu",), "the managed partitions; no other is touched", "a list of names of partitions", are_partitions
+    )
+    clusters: tuple[str, ...] = option(
+        (),
+        "the controllers that tiresias status --clusters shows",
+        "a list of NAME=SOCKET, each name once, each socket an absolute path",
+        are_cluster_sockets,
     )
     backend: str = choice("auto", "how to call Slurm; auto prefers pyslurm", "auto", "pyslurm", "commands")
     period: float = seconds(30.0, "seconds between cycles when nothing wakes the controller")
@@ -229,9 +283,28 @@ class Config:
     rpc: Rpc = field(default_factory=Rpc)
     comment: Comment = field(default_factory=Comment)
     progress: ProgressConfig = field(default_factory=ProgressConfig)
+    idle_gpus: IdleGpusConfig = field(default_factory=IdleGpusConfig)
     state: State = field(default_factory=State)
     partition_policies: tuple[tuple[str, PolicyConfig], ...] = field(default=(), metadata=TABLES)
     virtual_clusters: tuple[VirtualClusterConfig, ...] = field(default=(), metadata=TABLES)
+
+    @property
+    def acts(self) -> bool:
+        """Whether the controller changes jobs; else it only watches (mode shadow)."""
+        return self.mode != "shadow"
+
+    @property
+    def admits(self) -> bool:
+        """Whether the controller alone starts jobs, so that it holds those that wait (mode exact)."""
+        return self.mode == "exact"
+
+    @property
+    def assists(self) -> bool:
+        """Whether Slurm orders and starts the jobs, and the controller only preempts some for those that Slurm ranks first.
+
+        In mode shadow: whether it would.
+        """
+        return "assist" in (self.mode, self.shadow_of if self.mode == "shadow" else "")
 
     def policy_of(self, partition: str) -> PolicyConfig:
         """Return the policy of a partition; of the first where several are separated by commas."""
@@ -268,5 +341,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "rpc": lambda: Rpc,
     "comment": lambda: Comment,
     "progress": lambda: ProgressConfig,
+    "idle_gpus": lambda: IdleGpusConfig,
     "state": lambda: State,
 }

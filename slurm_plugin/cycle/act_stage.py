@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot
+from tiresias.scheduler.reasons import reason
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
@@ -33,9 +35,8 @@ class ActStage:
         decided = context.decided
         assert decided is not None  # decide_stage.py
         self._carry_out(context, decided)
-        if context.is_exact:
-            sound = self._services.quarantine.sound(context.managed)
-            self._defer(context, sound)
+        if context.config.acts:
+            self._defer(context, self._services.quarantine.sound(context.managed))
         else:
             self._give_back(context)
         context.next_change = self._next_change(context, decided)
@@ -47,13 +48,26 @@ class ActStage:
         promote(decided.plan, memory, self._services)
         if memory.shadow:
             gpus = Gpus.of(decided.snapshot)
-            memory.actor.add_news(memory.shadow.record(context.slurm, decided.plan, memory.ledger.jobs, gpus))
+            plan = (
+                replace(decided.plan, reserved=()) if context.config.assists else decided.plan
+            )  # Slurm starts the jobs
+            memory.actor.add_news(memory.shadow.record(context.slurm, plan, memory.ledger.jobs, gpus))
+        elif not context.config.admits:
+            self._assist(context, decided)
         else:
             memory.actor.rebind(owned_cells.of_rebindings(decided.plan.rebindings, decided.snapshot))
             memory.actor.begin(decided.plan, self._services.clock())
             self._replace_stragglers(context, decided)
             memory.actor.advance(self._services.clock())
         self._services.decisions.add(memory.actor.take_news())
+
+    def _assist(self, context: CycleContext, decided: Decided) -> None:
+        """Begin the preemptions for the jobs that Slurm ranks first (mode assist)."""
+        plan, snapshot, now = decided.plan, decided.snapshot, self._services.clock()
+        rows = np.flatnonzero(plan.effect == Effect.PREEMPT).tolist()
+        why = {snapshot.jobs.id[row]: reason(plan, snapshot, row) for row in rows}
+        context.memory.actor.assist(plan, why, now)
+        context.memory.actor.advance(now)
 
     def _replace_stragglers(self, context: CycleContext, decided: Decided) -> None:
         if context.config.placement.stragglers == "replace":
@@ -62,8 +76,11 @@ class ActStage:
                 context.memory.actor.replace(job, nodes, why, self._services.clock())
 
     def _defer(self, context: CycleContext, managed: Sequence[SlurmJob]) -> None:
-        """Hold, unpin and release pending jobs."""
+        """Hold, unpin and release pending jobs; in mode assist only release them."""
         memory = context.memory
+        if not context.config.admits:
+            memory.actor.release_waiting(managed, self._services.clock())
+            return
         waiting = memory.observer.waiting(managed, context.slurm.time)
         now = self._services.clock()
         memory.actor.hold(waiting, now)
@@ -71,11 +88,11 @@ class ActStage:
         memory.actor.release_left_to_slurm(managed, now)
 
     def _give_back(self, context: CycleContext) -> None:
-        """Mode shadow holds nothing: lift what a controller in mode exact left when it was killed, as its own end would have."""
+        """Mode shadow holds nothing: lift what a controller in another mode left when it was killed, as its own end would have."""
         memory = context.memory
         rows = [(memory.ledger.jobs[job.id], job.state == "PENDING") for job in context.managed]
         if memory.actor.intents or any(row.held or (row.pinned and pending) for row, pending in rows):
-            for problem in release(self._services, memory, context.comments, is_exact=False):
+            for problem in release(self._services, memory, context.comments, admits=False):
                 log.warning("%s", problem)
             remove_comments(self._services, memory, context.comments)
 

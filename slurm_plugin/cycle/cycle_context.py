@@ -69,11 +69,6 @@ class CycleContext:
     unmanaged_releases: bool | None = None
 
     @property
-    def is_exact(self) -> bool:
-        """Whether the controller acts; else it only watches (mode shadow)."""
-        return self.config.mode == "exact"
-
-    @property
     def why_paused(self) -> str:
         """Why no job is preempted; "" where preemptions are not paused."""
         return f"preemptions are paused {self.paused.words}" if self.paused else ""

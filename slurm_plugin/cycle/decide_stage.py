@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.admit.quotas import blocks_beside_free
-from tiresias.scheduler.model import Snapshot
-from tiresias.scheduler.pools import next_change_of
+from tiresias.scheduler.model import Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision, next_change_of
 from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_S
+from tiresias.slurm_plugin.assist.assist_decision import assisted
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.services import Services
@@ -32,7 +33,7 @@ class DecideStage:
         except OF_ALL_JOBS:
             raise
         except Exception as error:
-            if not context.pools.fall_back(error):
+            if context.config.assists or not context.pools.fall_back(error):
                 raise
             log.exception("scheduling fails whichever jobs are left out: las decides until a restart")
             context.decided = self._sifted(context)
@@ -52,11 +53,22 @@ class DecideStage:
         snapshot = self._observed(context, slurm, managed, profiles)
         ledger = context.memory.ledger
         context.pools.learn(ledger.over, ledger.past, snapshot.jobs)
-        plan, parts = context.pools.decide(snapshot, slurm)
+        plan, parts = self._planned(context, snapshot, slurm)
         if plan.preemptions and self._services.rules.refresh(self._services.clock(), RULES_BEFORE_PREEMPTION_S):
             snapshot = self._observed(context, slurm, managed, profiles)
-            plan, parts = context.pools.decide(snapshot, slurm)
+            plan, parts = self._planned(context, snapshot, slurm)
         return Decided(managed, profiles, snapshot, plan, parts, next_change_of(parts))
+
+    def _planned(
+        self, context: CycleContext, snapshot: Snapshot, slurm: SlurmSnapshot
+    ) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """Return the decisions on all jobs; in mode assist only those for the jobs that Slurm ranks first."""
+        memory = context.memory
+        if context.config.assists:
+            memory.mean_run.learn(memory.ledger.over, memory.ledger.past, snapshot.jobs.ran)
+            rules, intents = self._services.rules.rules, memory.actor.intents
+            return assisted(snapshot, slurm, rules, context.config, intents, memory.mean_run.seconds)
+        return context.pools.decide(snapshot, slurm)
 
     def _observed(
         self, context: CycleContext, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], profiles: Mapping[str, Summary]

@@ -1,4 +1,4 @@
-"""After a cycle: what jobs have reported is learned from, for a bounded time. The next cycle decides with it."""
+"""After a cycle: what jobs report, for a bounded time, and how runs ended is learned from. The next cycle decides with it."""
 
 from __future__ import annotations
 
@@ -18,4 +18,7 @@ class EstimateStage:
     def run(self, context: CycleContext) -> None:
         """Change the estimates of the observer."""
         seconds = min(max(SHARE * context.config.period, LEAST_S), MOST_S)
-        context.memory.observer.estimates.learn(seconds, context.slurm.time)
+        observer = context.memory.observer
+        observer.estimates.learn(seconds, context.slurm.time)
+        observer.failing_nodes.learn(context.slurm.time)
+        observer.learned.learn(context.slurm.time)

@@ -14,16 +14,16 @@ from tiresias.slurm_plugin.state.database import StateError
 log = logging.getLogger("tiresias")
 
 
-def release(services: Services, memory: JobMemory, comments: CommentWriter, is_exact: bool) -> list[str]:
+def release(services: Services, memory: JobMemory, comments: CommentWriter, admits: bool) -> list[str]:
     """Lift all holds and pins; return what could not be lifted, one line each.
 
-    `is_exact`: jobs were set aside, and have comments; else a begin time is the user's own.
+    `admits`: jobs were set aside, and have comments; else a begin time is the user's own.
     """
     observer = memory.observer
-    problems = memory.actor.release_all(services.clock(), lambda job: is_exact and observer.is_set_aside(job))
+    problems = memory.actor.release_all(services.clock(), lambda job: admits and observer.is_set_aside(job))
     with contextlib.suppress(StateError):
         services.decisions.add(memory.actor.take_news())
-    if is_exact:
+    if admits:
         remove_comments(services, memory, comments)
     return problems
 

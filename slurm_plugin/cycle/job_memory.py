@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiresias.scheduler.estimates.completed_jobs import MeanRun
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import CommentField
@@ -24,6 +25,7 @@ class JobMemory:
 
     Attributes:
         shadow: in mode shadow, what the controller would do.
+        mean_run: of completed jobs, for mode assist.
     """
 
     ledger: Ledger
@@ -32,6 +34,7 @@ class JobMemory:
     actor: Actor
     topology: KnownTopology
     shadow: Shadow | None
+    mean_run: MeanRun
 
 
 def recall(
@@ -55,5 +58,5 @@ def recall(
         services.quarantine, observer.has_begun, comment_field, services.events.progress,
         observer.preemptability.kind_of_preemption, part_types, ResizeReasons(ledger, observer.estimates).why,
     )  # fmt: skip
-    shadow = Shadow(services.journal, config.lease_seconds) if config.mode == "shadow" else None
-    return JobMemory(ledger, refusals, observer, actor, KnownTopology(services.backend.topology), shadow)
+    shadow = Shadow(services.journal, config.lease_seconds) if not config.acts else None
+    return JobMemory(ledger, refusals, observer, actor, KnownTopology(services.backend.topology), shadow, MeanRun())

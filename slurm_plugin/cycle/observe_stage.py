@@ -11,6 +11,7 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.observation import unused_gpu_texts
 
 PRUNE_INTERVAL_S = 3600.0  # between two prunings of the journal
 DAY_S = 86400.0
@@ -26,7 +27,7 @@ class ObserveStage:
     def run(self, context: CycleContext) -> None:
         """Fill `slurm`, `managed` and `notes`."""
         memory, now = context.memory, context.began
-        if context.is_exact:
+        if context.config.acts:
             memory.actor.advance(now)  # before the snapshot, so that it shows what was done
         memory.topology.refresh(now, context.config.placement.topology)
         self._services.rules.refresh(now)
@@ -39,13 +40,15 @@ class ObserveStage:
         memory.actor.take_notes(context.notes)  # of jobs first seen in this snapshot
         for note in context.notes:
             self._services.leadership.done(note)
-        if context.is_exact:
+        if context.config.acts:
             self._take_records(context)
         self._note_clusters(context)
         self._note_classes(memory, context.managed)
         self._note_costs(memory, context.managed)
         self._note_claims(memory, context.managed, context.slurm.time)
-        if context.is_exact:
+        if context.config.acts:
+            self._note_demotions(memory, context.slurm.time)
+        if context.config.admits:
             memory.actor.restore_sizes(context.managed, now)
         self._note_sizes(context)
         memory.observer.measured.write(context.slurm.time)
@@ -66,8 +69,9 @@ class ObserveStage:
         actor, now = context.memory.actor, self._services.clock()
         actor.see(context.managed, context.slurm.time)
         actor.confirm(now)
-        soon = now + context.config.lease_seconds / 2
-        actor.hold(context.memory.observer.waiting(context.managed, now), now, before=soon)
+        if context.config.admits:
+            soon = now + context.config.lease_seconds / 2
+            actor.hold(context.memory.observer.waiting(context.managed, now), now, before=soon)
         actor.collect(context.managed, now)
         actor.release_unmanaged(now)
 
@@ -108,6 +112,7 @@ class ObserveStage:
         running = {job.id for job in managed if job.state == "RUNNING"}
         observer.estimates.begin_cycle(running)
         observer.slow_nodes.begin_cycle(running)
+        observer.idle_gpus.begin_cycle(running)
         for job in managed:
             if job.state == "RUNNING" and not job.completing:
                 with self._services.quarantine.guard("reading its progress", job.id):
@@ -118,9 +123,17 @@ class ObserveStage:
                         ledger.requests.note_elastic(row, stated, job)
                         _note_ranks(memory, job, report, now)
                         observer.slow_nodes.poll(job, now)
+                        observer.idle_gpus.poll(job, now)
                         if found := observer.progress.follow(job, row, ledger.runs_of(row), now):
                             observer.measured.take(row, job.restarts, found)
                             observer.estimates.take(row, job.restarts, found.pace, now)
+
+    def _note_demotions(self, memory: JobMemory, now: float) -> None:
+        """Add the jobs that are demoted now, or no longer, to the decisions."""
+        changes = memory.observer.idle_gpus.changes()
+        self._services.decisions.add(
+            [unused_gpu_texts.decision(job_id, is_demoted, now) for job_id, is_demoted in changes]
+        )
 
     def _note_sizes(self, context: CycleContext) -> None:
         """Note the sizes that elastic jobs can have, for their estimates."""

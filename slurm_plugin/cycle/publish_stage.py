@@ -11,11 +11,13 @@ import numpy as np
 from tiresias import __version__
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.record_values import id_of
 from tiresias.slurm_plugin.cluster import sharing
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
 from tiresias.slurm_plugin.cycle.waiting_jobs import comments_of
+from tiresias.slurm_plugin.observation import unused_gpu_texts
 from tiresias.slurm_plugin.sockets.publication import Publication
 from tiresias.slurm_plugin.sockets.shown_cells import guarantee_limit
 from tiresias.slurm_plugin.state.intents import IntentKind
@@ -33,19 +35,19 @@ class PublishStage:
         """Read what the stages before it have filled in."""
         decided = context.decided
         assert decided is not None  # decide_stage.py
-        if context.is_exact:
+        if context.config.admits:
             limit = guarantee_limit(context.config)
             self._services.guarantees.follow(decided.snapshot, decided.plan, limit)
         self._services.times.add(self._services.clock() - context.began)
         self._services.publisher.publish(self._publication(context, decided))
-        if context.is_exact and not self._services.allowance.postponed:
+        if context.config.admits and not self._services.allowance.postponed:
             self._comment(context, decided)
 
     def _publication(self, context: CycleContext, decided: Decided) -> Publication:
         memory = context.memory
         running = self._services.quarantine.sound(job for job in context.managed if job.state == "RUNNING")
         return Publication(
-            reports={job.id: memory.observer.reports.of(job) for job in running},
+            reports=dict(zip(map(id_of, running), memory.observer.reports.of_each(running), strict=True)),
             about=self._about(context),
             slurm=context.slurm,
             snapshot=decided.snapshot,
@@ -62,7 +64,11 @@ class PublishStage:
             due=_deadlines(context),
             cells=cache(context.pools.report) if context.config.virtual_clusters else None,
             slow_nodes=dict(memory.observer.slow_nodes.found),
+            gpu_use=dict(memory.observer.idle_gpus.found),
+            failing_nodes=frozenset(memory.observer.failing_nodes.found),
+            node_speeds=memory.observer.learned.node_speeds.nodes,
             ends=dict(memory.observer.estimates.ends),
+            owners=memory.observer.owners.shown(decided.managed),
             sizes=dict(memory.observer.estimates.sizes),
             guarantees=dict(self._services.guarantees.by_cluster),
         )
@@ -76,7 +82,9 @@ class PublishStage:
             "cycle": services.times.published(context.config.period),
             "rpc": services.traffic.published(services.allowance.postponed),
             "actions": dict(services.decisions.actions), "totals": memory.ledger.totals.published(),
-            "packlimit": memory.observer.packlimit.published(), "leader": services.leadership.published(),
+            "packlimit": memory.observer.packlimit.published(),
+            "interference": memory.observer.learned.interference.published(),
+            "node_speeds": memory.observer.learned.node_speeds.published(), "leader": services.leadership.published(),
             "paused": context.paused and context.paused.published(), "shadow": shadow and shadow.published(),
         }  # fmt: skip
 
@@ -90,16 +98,20 @@ class PublishStage:
             *memory.actor.alarms,
             *services.quarantine.alarms(),
             *context.pools.alarms,
+            *memory.observer.failing_nodes.alarms(),
+            *memory.observer.trained.alarms(),
+            *unused_gpu_texts.alarms(memory.observer.idle_gpus.unused().keys(), context.managed),
             *services.guarantees.alarms(guarantee_limit(context.config)),
-            *services.events.alarms(),
+            *services.events.publishes(),
         ]
 
     def _comment(self, context: CycleContext, decided: Decided) -> None:
         snapshot = decided.snapshot
         starting = {one.id for one in context.memory.actor.intents.values() if one.kind == IntentKind.START}
         promised = {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == JobState.STARTING)}
+        ends, unused = context.memory.observer.estimates.ends, context.memory.observer.idle_gpus.unused()
         context.comments.write(
-            lambda: comments_of(context.slurm, decided), decided.managed, starting, starting | promised
+            lambda: comments_of(context.slurm, decided, ends, unused), decided.managed, starting, starting | promised
         )
 
 
@@ -112,8 +124,8 @@ def _phases(memory: JobMemory) -> dict[str, str]:
 def _unmovable(context: CycleContext, running: Sequence[SlurmJob]) -> dict[str, str]:
     """Why running jobs may not be preempted now, by job id; "" for those that may."""
     memory, now = context.memory, context.slurm.time
-    why = memory.observer.preemptability.why_unmovable
-    return {job.id: why(job, now) for job in running if job.id in memory.ledger.jobs}
+    known = [job for job in running if job.id in memory.ledger.jobs]
+    return dict(zip(map(id_of, known), memory.observer.preemptability.why_each(known, now), strict=True))
 
 
 def _confined(context: CycleContext, decided: Decided) -> dict[str, str]:

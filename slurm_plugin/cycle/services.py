@@ -21,6 +21,7 @@ from tiresias.slurm_plugin.cycle.cycle_times import CycleTimes
 from tiresias.slurm_plugin.cycle.decision_log import DecisionLog
 from tiresias.slurm_plugin.failover.fence import FencedBackend
 from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.observation.batch_scripts import BatchScripts
 from tiresias.slurm_plugin.observation.profiles import Profiles
 from tiresias.slurm_plugin.observation.scripts import KnownScripts
 from tiresias.slurm_plugin.sockets.privacy import Privacy
@@ -39,12 +40,12 @@ class ServiceEvents(NamedTuple):
     Attributes:
         rules_changed: one of Slurm's rules is another one than before.
         progress: some of a long cycle's work is done.
-        alarms: returns those of what runs this controller.
+        publishes: a cycle is about to be published; returns alarms of what runs this controller.
     """
 
     rules_changed: Callable[[], None]
     progress: Callable[[], None]
-    alarms: Callable[[], Collection[str]]
+    publishes: Callable[[], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,13 @@ def assemble(
     scripts = KnownScripts(backend, config.paths.control)
     budgeted = Budgeted(cast(Backend, scripts), bucket(config.rpc, site.rate_limit))
     fenced = FencedBackend(budgeted, leadership, journal)
+    allowance = Allowance(budgeted.bucket, budgeted.prices)
+    scripts.batch_scripts = BatchScripts(budgeted.batch_script, lambda: allowance.spare(()))
     services = Services(
         journal=journal,
         leadership=leadership,
         backend=fenced,
-        allowance=Allowance(budgeted.bucket, budgeted.prices),
+        allowance=allowance,
         traffic=Traffic(budgeted),
         rules=KnownRules(fenced.rules, events.rules_changed),
         quarantine=Quarantine(),
@@ -111,7 +114,7 @@ def assemble(
 
 def write_versions(config: Config) -> None:
     """Write the versions of the control protocol that this controller uses where supervisors read them."""
-    if config.mode == "shadow":
+    if not config.acts:
         return
     try:
         state_controller(config.paths.control)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.estimates.stragglers import replacement_gain
+from tiresias.scheduler.estimates.stragglers import SlowNode, replacement_gain
 from tiresias.scheduler.model import Effect, Plan, Snapshot
 from tiresias.scheduler.size.elastic_jobs import HORIZON_S, HYSTERESIS, preemption_costs
 
@@ -28,7 +28,7 @@ class Replacement(NamedTuple):
 
 
 def replacements(
-    snapshot: Snapshot, plan: Plan, slow: Mapping[str, Mapping[str, float]], policy: PolicyConfig
+    snapshot: Snapshot, plan: Plan, slow: Mapping[str, Mapping[str, SlowNode]], policy: PolicyConfig
 ) -> Iterator[Replacement]:
     """Yield the jobs that gain more within an hour without their slow nodes than their preemption costs.
 
@@ -37,7 +37,7 @@ def replacements(
     Args:
         snapshot: Jobs, nodes and allocations.
         plan: The decisions on them.
-        slow: The slow nodes of jobs with their own work through the median, by job id.
+        slow: The slow nodes of jobs by their names, by job id.
         policy: The configuration of the stages.
     """
     jobs, place = snapshot.jobs, {name: row for row, name in enumerate(snapshot.nodes.name)}
@@ -45,8 +45,8 @@ def replacements(
     costs = preemption_costs(jobs, policy) if slow else ()
     for row in [jobs.id.index(job) for job in slow if job in jobs.id]:
         found = slow[jobs.id[row]]
-        ratio, nodes = max(found.values()), [place[name] for name in found if name in place]
-        pays = replacement_gain(ratio, HORIZON_S) > HYSTERESIS * costs[row]
+        speedup, nodes = max(one.speedup for one in found.values()), [place[name] for name in found if name in place]
+        pays = replacement_gain(speedup, HORIZON_S) > HYSTERESIS * costs[row]
         goes_on = bool(jobs.movable[row]) and plan.effect[row] == Effect.KEEP and jobs.id[row] not in resized
         if pays and goes_on and nodes and _free_elsewhere(snapshot, nodes) >= _held_there(snapshot, row, nodes):
             yield Replacement(jobs.id[row], frozenset(found), _why(found))
@@ -63,6 +63,6 @@ def _held_there(snapshot: Snapshot, row: int, nodes: list[int]) -> float:
     return float(held.resources["gpus"][(held.job == row) & np.isin(held.node, nodes)].sum())
 
 
-def _why(found: Mapping[str, float]) -> str:
-    each = ", ".join(f"{node} ({ratio:.1f} times as slow as the median)" for node, ratio in sorted(found.items()))
+def _why(found: Mapping[str, SlowNode]) -> str:
+    each = ", ".join(f"{node} ({one.ratio:.1f} times as slow as the median)" for node, one in sorted(found.items()))
     return f"so that it starts again without {each}"

@@ -101,7 +101,7 @@ def _checked_site(config: Config, acts: bool) -> Site:
         )
     if acts and (problem := conflict(config, _partitions_of_nodes(site))):
         raise UsageError(problem)
-    if acts and config.mode == "exact" and (problem := site.rights.why_powerless(os.geteuid())):
+    if acts and config.acts and (problem := site.rights.why_powerless(os.geteuid())):
         raise TiresiasError(problem)
     for alarm in site.alarms:
         log.warning("%s", alarm)

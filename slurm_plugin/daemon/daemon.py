@@ -101,7 +101,7 @@ class Daemon:
             self._wait_as_standby(pokes, self._pause())
             return
         self._controller.on_progress(self._watchdog.keep_alive)
-        self._controller.more_alarms = lambda: self._hook_lease.alarms
+        self._controller.before_publication = self._renew_hook_lease
         self._views = self._controller.publisher.answer
         try:
             self._run_cycles(pokes)
@@ -184,7 +184,6 @@ class Daemon:
     def _cycle(self) -> None:
         try:
             self._controller.cycle()
-            self._hook_lease.renew()
             self._pace.answered(self._controller.times.latency)
             notify(f"STATUS={self._controller.words}")
         except Unavailable as error:
@@ -192,6 +191,11 @@ class Daemon:
             log.warning("%s; trying again", error)
             notify(f"STATUS={error}; trying again")
         self._watchdog.keep_alive()
+
+    def _renew_hook_lease(self) -> list[str]:
+        """Renew the lease of job_submit.lua before a cycle is published; return why that failed."""
+        self._hook_lease.renew()
+        return self._hook_lease.alarms
 
     def _rest(self, pokes: PokeSocket) -> None:
         """Wait for the next cycle: for a poke, the end of the period, or the progress of a transition; never shorter than the

@@ -66,6 +66,10 @@ class FencedBackend:
         """Return the GPUs of a job's request."""
         return self._backend.stated_gpus(job_id)
 
+    def batch_script(self, job_id: str) -> bytes:
+        """Return the batch script of a job."""
+        return self._backend.batch_script(job_id)
+
     def hold(self, job_id: str) -> None:
         """Hold a job."""
         with self._turn("hold", job_id):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from tiresias.scheduler.model import Allocations, Floats, Ints, Nodes
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
-from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob, SlurmNode
+from tiresias.slurm_plugin.cluster.shared_gpus import gpus_in_shares
+from tiresias.slurm_plugin.observation.held_rows import KeptHeldRows
 from tiresias.slurm_plugin.state.intents import PREEMPTIONS, Intent, IntentKind, IntentStep
+
+_SHARES: Callable[[SlurmJob], Sequence[NodeShare]] = attrgetter("shares")
 
 
 def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
@@ -41,20 +46,23 @@ def selected_parts(intents: Mapping[str, Intent]) -> dict[str, dict[str, tuple[i
     }
 
 
-def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
-    """Return (node, GPUs, CPUs, MiB) that the job holds, or that are reserved for its start."""
+def _shares(job: SlurmJob, intent: Intent | None) -> Sequence[NodeShare]:
+    """Return what the job holds on each node, or what is reserved for its start: fractions of CPUs and MiB there."""
     if job.shares or not intent:
-        return [(share.node, share.gpus, share.cpus, share.memory) for share in job.shares]
+        return job.shares
     per_gpu = job.cpus / job.gpus
     return [
-        (node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu)
+        NodeShare(node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu)  # type: ignore[arg-type]
         for node, gpus in intent.nodes
     ]
 
 
-def _promise(job: SlurmJob, intents: Mapping[str, Intent]) -> Intent | None:
-    intent = intents.get(job.id)
-    return intent if intent and intent.kind == IntentKind.START else None
+def _all_shares(jobs: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> list[Sequence[NodeShare]]:
+    """Return what each job holds, or what is reserved for its start."""
+    starts = {job: one for job, one in intents.items() if one.kind == IntentKind.START}
+    if not starts:
+        return list(map(_SHARES, jobs))
+    return [_shares(job, starts.get(job.id)) for job in jobs]
 
 
 def held_by_node(
@@ -62,19 +70,15 @@ def held_by_node(
     shown: Sequence[SlurmJob],
     intents: Mapping[str, Intent],
     row_of: Mapping[str, int],
-    nodes: int,
+    kept: KeptHeldRows,
 ) -> Floats:
-    """Return the GPUs, CPUs and MiB that all jobs hold on each node, shape (nodes, 3)."""
-    managed = {job.id for job in shown}
-    rows = [
-        (row_of[node], *amounts)
-        for job in jobs
-        if job.shares or job.id in intents
-        for node, *amounts in _shares(job, _promise(job, intents) if job.id in managed else None)
-        if node in row_of
-    ]
-    held, taken = np.array(rows, dtype=float).reshape(len(rows), 4), np.zeros((nodes, 3))
-    np.add.at(taken, held[:, 0].astype(np.int64), held[:, 1:])
+    """Return the GPUs, CPUs and MiB that all jobs hold on each node, shape (nodes, 3). A GPU that jobs share counts as one."""
+    managed = {job.id for job in shown} if intents else frozenset[str]()
+    held = kept.of(_all_shares(jobs, {job: one for job, one in intents.items() if job in managed}), row_of)
+    taken = held.by_node(len(row_of))
+    for node, gpus in gpus_in_shares(jobs).items():
+        if node in row_of:
+            taken[row_of[node], 0] += len(gpus)
     return taken
 
 
@@ -105,6 +109,7 @@ def allocations(
     shown: Sequence[SlurmJob],
     intents: Mapping[str, Intent],
     row_of: Mapping[str, int],
+    kept: KeptHeldRows,
     cells: Sequence[Mapping[str, str]] | None = None,
 ) -> Allocations:
     """Return the allocations of the competing jobs in the model of `scheduler`.
@@ -113,18 +118,13 @@ def allocations(
         shown: The jobs.
         intents: The open intents, by job id.
         row_of: The row of each node, by name.
+        kept: Of the jobs of earlier calls.
         cells: For each job the type of its virtual cluster's cell on each node (owned_cells.py); None: no virtual clusters.
     """
-    rows = [
-        (row, row_of[node], gpus, cpus, memory)
-        for row, job in enumerate(shown)
-        if job.shares or job.id in intents
-        for node, gpus, cpus, memory in _shares(job, _promise(job, intents))
-        if node in row_of
-    ]
-    found = np.array(rows, dtype=float).reshape(len(rows), 5)
-    job, node = found[:, 0].astype(np.int64), found[:, 1].astype(np.int64)
+    held = kept.of(_all_shares(shown, intents), row_of)
+    if cells is None:
+        return Allocations(held.job, held.node, Resources(held.amounts), None)
     names = list(row_of)
-    places = zip(job.tolist(), node.tolist(), strict=True)
-    owned = None if cells is None else tuple(cells[row].get(names[place], "") for row, place in places)
-    return Allocations(job, node, Resources(found[:, 2:]), owned)
+    places = zip(held.job.tolist(), held.node.tolist(), strict=True)
+    owned = tuple(cells[row].get(names[place], "") for row, place in places)
+    return Allocations(held.job, held.node, Resources(held.amounts), owned)

@@ -10,13 +10,14 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tiresias.protocol import convergence
 from tiresias.scheduler.estimates import loss_curve, size_estimate
 from tiresias.scheduler.estimates.loss_curve import Remaining
+from tiresias.scheduler.estimates.predicted_end import PredictedEnd
 from tiresias.scheduler.estimates.size_estimate import SizeEstimate, SizeSpan, SizeSpeeds, StepsLeft, TimedRun
 from tiresias.scheduler.estimates.step_times import UNKNOWN_SPREAD, StepPace
 from tiresias.slurm_plugin.backends.interface import SlurmJob
@@ -31,17 +32,6 @@ log = logging.getLogger("tiresias")
 LEARN_S = 30.0  # between two times that a job is learned from
 MOST_GPUS = 1024  # of a size that is predicted
 _KIND_S = 600.0  # for which the runs of other jobs of a kind are kept
-
-
-class PredictedEnd(NamedTuple):
-    """When a running job is expected to end, with the interval of 90%; inf: it is not expected to."""
-
-    at: float
-    low: float
-    high: float
-
-
-NO_END = PredictedEnd(math.inf, math.inf, math.inf)  # not known
 
 
 class _Left(NamedTuple):
@@ -92,11 +82,13 @@ class JobEstimates:
     Attributes:
         ends: The predicted ends of running jobs, by job id.
         sizes: The remaining seconds of elastic jobs by size, by job id.
+        present: Those of running jobs with parameter servers, with their present numbers of GPUs and servers, by job id.
     """
 
     def __init__(self, ledger: Ledger, measured: MeasuredProgress) -> None:
         self.ends: dict[str, PredictedEnd] = {}
         self.sizes: dict[str, SizeEstimate] = {}
+        self.present: dict[str, float] = {}
         self._ledger, self._measured = ledger, measured
         self._jobs: dict[str, _Job] = {}
         self._news: dict[str, float] = {}  # when the reports were read, by job id
@@ -107,8 +99,9 @@ class JobEstimates:
         for job_id in [one for one in self._jobs if one not in self._ledger.jobs]:
             del self._jobs[job_id]
             self.sizes.pop(job_id, None)
-        for job_id in [one for one in self.ends if one not in running]:
-            del self.ends[job_id]
+        for known in (self.ends, self.present):
+            for job_id in known.keys() - running:
+                known.pop(job_id)
 
     def meet(self, job: SlurmJob, row: JobRow, gpus_a_node: int) -> None:
         """Note the sizes of a job. What the journal has of a waiting job is learned from, too.
@@ -131,6 +124,24 @@ class JobEstimates:
         self._note_expected(row, restart, known)
         self._news[row.id] = now
         self._queue(row, known)
+
+    def all_sizes_timed(self, rows: Sequence[JobRow]) -> tuple[tuple[tuple[int, int], ...] | None, ...]:
+        """Return the sizes at which steps of each job were timed, as `Jobs.sizes_timed`."""
+        return tuple(map(self.sizes_timed, rows)) if self._jobs else (None,) * len(rows)
+
+    def sizes_timed(self, row: JobRow) -> tuple[tuple[int, int], ...] | None:
+        """Return the sizes at which steps of an elastic job or of others of its kind were timed, as `Jobs.sizes_timed`; None: it
+        has reported no step, and what its kind shows is not known."""
+        known = self._jobs.get(row.id)
+        if (
+            known is None
+            or known.key != row.key
+            or known.limits is None
+            or not (known.others or row.progress is not None)
+        ):
+            return None
+        own = [run.gpus for run in self._ledger.runs_of(row) if run.timed]
+        return tuple((0, gpus) for gpus in sorted({*own, *(run.gpus for run in known.others)}))
 
     def learn(self, seconds: float, now: float) -> None:
         """Compute the estimates of the jobs with news, and learn from those that have waited longest.
@@ -167,11 +178,12 @@ class JobEstimates:
     def _note_expected(self, row: JobRow, restart: int, known: _Job) -> None:
         """Note what was expected of the size of a run that is not timed yet, if the one before had another size."""
         run, speeds = self._ledger.run(row, restart), known.speeds
-        if run is None or speeds is None or run.timed is not None or run.gpus >= len(speeds.seconds):
+        if run is None or speeds is None or run.timed is not None:
             return
         before = job_claims.timed_before(self._ledger.runs_of(row), restart)
-        if before and before.gpus != run.gpus:
-            self._measured.note_expected(run, float(speeds.seconds[run.gpus]))
+        expected = speeds.step_seconds(run.gpus, run.servers)
+        if before and job_claims.have_other_sizes(before, run) and not math.isnan(expected):
+            self._measured.note_expected(run, expected)
 
     def _learn_from(self, row: JobRow, known: _Job, now: float) -> None:
         known.waits, known.learn_at = False, time.monotonic() + LEARN_S
@@ -214,12 +226,14 @@ class JobEstimates:
         runs = self._ledger.runs_of(row)
         pace = known.pace or _newest_pace(runs)
         left = self._steps_left(row, known, runs, pace, now)
-        self.ends.pop(row.id, None)
-        self.sizes.pop(row.id, None)
+        for estimates in (self.ends, self.sizes, self.present):
+            estimates.pop(row.id, None)
         if left and pace and not runs[-1].end:
-            self.ends[row.id] = _end(left, _expected_pace(runs[-1]) or pace, now)
+            self.ends[row.id] = PredictedEnd.after(now, left, _expected_pace(runs[-1]) or pace)
         if left and known.speeds:
             self.sizes[row.id] = known.speeds.remaining(left)
+            if runs[-1].servers and not runs[-1].end:
+                self.present[row.id] = left.steps * known.speeds.step_seconds(runs[-1].gpus, runs[-1].servers)
 
     def _steps_left(
         self, row: JobRow, known: _Job, runs: list[RunRow], pace: StepPace | None, now: float
@@ -234,8 +248,7 @@ class JobEstimates:
             return StepsLeft(steps, claimed, steps / claim.weight)
         if known.left is None:
             return None
-        passed, found = row.progress - known.left.at, known.left.remaining
-        return StepsLeft(*(max(steps - passed, 0.0) for steps in (found.decaying, found.low, found.high)))
+        return StepsLeft.by_curve(known.left.remaining, row.progress - known.left.at)
 
 
 def _needs_curve(row: JobRow) -> bool:
@@ -249,7 +262,8 @@ def _limits(job: SlurmJob, row: JobRow, gpus_a_node: int) -> SizeSpan | None:
         return None
     most, counts = min(row.max_gpus, MOST_GPUS), own_size.server_counts(row)
     servers = server_numbers.possible(counts, own_size.unit(job), most) if counts else ()
-    return SizeSpan(row.min_gpus, most, own_size.per_node(job) or max(gpus_a_node, 1), servers)
+    gpus_a_node = own_size.per_node(job) or max(gpus_a_node, 1)
+    return SizeSpan(row.min_gpus, most, gpus_a_node, servers, bool(counts and counts.asynchronous))
 
 
 def _timed(nodes: str, gpus: int, seconds: float, samples: float | None, servers: int) -> TimedRun:
@@ -265,9 +279,3 @@ def _newest_pace(runs: list[RunRow]) -> StepPace | None:
 def _expected_pace(run: RunRow) -> StepPace | None:
     """Return the pace that was expected of a run of another size than before; None: it is timed, or nothing was expected."""
     return None if run.timed is not None or run.expected is None else StepPace(run.expected, UNKNOWN_SPREAD, math.nan)
-
-
-def _end(left: StepsLeft, pace: StepPace, now: float) -> PredictedEnd:
-    middle = left.steps * pace.seconds
-    low, high = min(left.low * pace.low, middle), max(left.high * pace.high, middle)
-    return PredictedEnd(now + middle, now + low, now + high)

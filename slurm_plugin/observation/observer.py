@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import compress
+from operator import attrgetter, not_
 
 import numpy as np
 
 from tiresias.protocol.profile_summary import Summary
-from tiresias.scheduler.attained_service import service
-from tiresias.scheduler.model import Floats, Ints, Jobs, JobState, Nodes, Snapshot, Style
-from tiresias.scheduler.place.placements import style_code
-from tiresias.slurm_plugin.admission.admissible import admission, not_restartable
+from tiresias.scheduler.estimates.size_estimate import SizeEstimate
+from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, JobState, Nodes, Snapshot
+from tiresias.scheduler.rank.idle_gpus import IdleRule
+from tiresias.slurm_plugin.admission.admissible import KeptShapes, admission, not_restartable
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.record_values import id_of
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
@@ -24,24 +29,35 @@ from tiresias.slurm_plugin.observation.allocations import (
     allocations,
     held_by_node,
     promised,
-    scheduler_nodes,
     selected_parts,
 )
 from tiresias.slurm_plugin.observation.held_cells import cells_of
+from tiresias.slurm_plugin.observation.held_rows import KeptHeldRows
 from tiresias.slurm_plugin.observation.job_estimates import JobEstimates
-from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
+from tiresias.slurm_plugin.observation.job_facts import FactTable, JobFacts, facts_of
+from tiresias.slurm_plugin.observation.job_owners import JobOwners
+from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state
+from tiresias.slurm_plugin.observation.job_requests import JobRequests, JobsWithFacts
+from tiresias.slurm_plugin.observation.job_styles import JobStyles
+from tiresias.slurm_plugin.observation.kept_nodes import KeptNodes
+from tiresias.slurm_plugin.observation.learned_from_runs import LearnedFromRuns
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
+from tiresias.slurm_plugin.observation.ledger_table import KeptLedgerTable, LedgerTable
 from tiresias.slurm_plugin.observation.measured_progress import MeasuredProgress
+from tiresias.slurm_plugin.observation.node_failures import FailingNodesOfJournal
 from tiresias.slurm_plugin.observation.possible_sizes import Range, possible_sizes
 from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptability
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
 from tiresias.slurm_plugin.observation.rank_counts import RankCounts
 from tiresias.slurm_plugin.observation.reports import Reports
-from tiresias.slurm_plugin.observation.requests import RequestCache
+from tiresias.slurm_plugin.observation.run_columns import KeptRuns, RunColumns
 from tiresias.slurm_plugin.observation.slow_nodes import SlowNodes
-from tiresias.slurm_plugin.state import job_claims, own_size
+from tiresias.slurm_plugin.observation.trained_network import TrainedNetwork
+from tiresias.slurm_plugin.observation.unused_gpus import IdleGpus
+from tiresias.slurm_plugin.state import job_claims, nodes_of_runs
 from tiresias.slurm_plugin.state.intents import Intent
-from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
+from tiresias.slurm_plugin.state.job_claims import Expected
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 NOTHING: Mapping[str, Summary] = {}
@@ -68,7 +84,8 @@ class Observer:
             admission_waits: Seconds that job_submit.lua may have given to a job; None: those of the configuration.
             selects_parts: Whether this Slurm lets starts select parts of nodes by placement.part_types.
         """
-        self._part_types = config.placement.part_types if selects_parts else ()
+        self._kept_nodes = KeptNodes(config, config.placement.part_types if selects_parts else ())
+        self._held_by_all, self._held_by_shown, self._kept_runs = KeptHeldRows(), KeptHeldRows(), KeptRuns()
         self._config, self._ledger = config, ledger
         self._admission_waits = admission_waits or frozenset({config.admission_wait})
         self._refusals = refusals or Refusals(config.preemption.backoff)
@@ -77,11 +94,20 @@ class Observer:
         self.rank_counts = RankCounts(config.paths.control, config.preemption.rank_timeout)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
         self.slow_nodes = SlowNodes(config.paths.control, config.progress.timed)
+        self.failing_nodes = FailingNodesOfJournal(ledger)
+        self.learned = LearnedFromRuns(ledger, config.placement)
+        idle = config.idle_gpus
+        rule = IdleRule(idle.action, idle.warn_after, idle.demote_after)
+        self.idle_gpus = IdleGpus(config.paths.control, rule, idle.interval)
+        self.owners = JobOwners(config, ledger)
         self.measured = MeasuredProgress(ledger)
         self.estimates = JobEstimates(ledger, self.measured)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
-        self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
-        self._requests = RequestCache()
+        self._requests, self._shapes = JobRequests(), KeptShapes()
+        self._known = KeptLedgerTable(ledger)
+        self._facts = FactTable(self._facts_of)
+        self._styles = JobStyles(config.placement, self.packlimit)
+        self.trained = TrainedNetwork(config.placement)
         self._rules, self._admission_changes = NO_RULES, math.inf
 
     def observe(
@@ -100,68 +126,80 @@ class Observer:
             switches: Slurm's topology; () where it has none.
             paused: why no job is preempted at all; "" where jobs are.
         """
-        self._switches = switches
         if rules is not self._rules:
             self.preemptability.unprotected = sharing.unprotected(rules.partitions.values(), self._config.partitions)
         self._rules = rules
-        running = [job for job in managed if job.state == "RUNNING" and not job.completing]
-        self.preemptability.begin_cycle(not_restartable(rules, running, slurm.time), paused)
+        facts = self._facts_now(managed)
+        running = list(compress(managed, facts.runs.tolist()))
+        why_not = not_restartable(rules, running, slurm.time, self._shapes)
+        self.preemptability.begin_cycle(why_not, paused, slurm.time)
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         intents = {**promised(intents), **intents}
-        shown = [job for job in managed if self._competes(job) and not counts_as_ended(job, slurm.time)]
-        nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
-        row_of = {node.name: row for row, node in enumerate(nodes)}
-        there = [job for job in slurm.jobs if not counts_as_ended(job, slurm.time)]
-        taken = held_by_node(there, shown, intents, row_of, len(nodes))
-        shown_ids = {job.id for job in shown}
-        allowed = self._eligibility(slurm, shown, intents)
-        sizes = possible_sizes(rules, slurm, shown, self._ledger.jobs)
+        is_shown = facts.competes & ~facts.counts_as_ended(slurm.time)
+        table, facts = self._known.where(managed, is_shown), facts.of_rows(is_shown)
+        shown = table.jobs
+        nodes, row_of, _ = managed_nodes = self._kept_nodes.of(slurm.nodes, switches)
+        there = _without_ended(slurm)
+        taken = held_by_node(there, shown, intents, row_of, self._held_by_all)
+        allowed = self._eligibility(slurm, shown, facts, intents)
+        elastic = list(compress(shown, (facts.gpu_step > 0).tolist()))
+        sizes = possible_sizes(rules, slurm, elastic, self._ledger.jobs)
         cells = cells_of(shown, intents, self._ledger) if self._config.virtual_clusters else None
         snapshot = Snapshot(
             slurm.time,
-            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles, allowed, sizes),
-            self._nodes(nodes, taken),
-            allocations(shown, intents, row_of, cells),
-            allowed.of_rows([job.id for job in shown]),
+            self._jobs(slurm.time, table, facts, intents, nodes, profiles, allowed, sizes),
+            self._nodes(managed_nodes.with_taken(taken)),
+            allocations(shown, intents, row_of, self._held_by_shown, cells),
+            allowed.of_rows(table.ids),
+            self.learned.interference.table,
+            self.trained.of(managed_nodes.empty.topology, slurm.time),
         )
-        others = [job for job in there if job.id not in shown_ids]
-        part_types = islands.PartTypes(self._part_types, selected_parts(intents))
-        return islands.with_islands(snapshot, nodes, shown, others, self._config.placement.islands, part_types)
+        if not snapshot.nodes.topology.parts:
+            return snapshot
+        others = [job for job in there if job.id not in table.row_of]
+        return islands.with_islands(snapshot, nodes, shown, others, selected_parts(intents))
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
         """Return the pending jobs that only the controller, or nothing yet, keeps waiting."""
-        return [
-            job
-            for job in managed
-            if job.state == "PENDING" and self._competes(job) and not job.completing and self.has_begun(job, now)
-        ]
+        managed = self._alive(managed)
+        facts = self._facts_now(managed)
+        rows = facts.pending & facts.competes & np.isneginf(facts.ended) & (facts.begins <= now)
+        return list(compress(managed, rows.tolist()))
 
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
         """Return when the next requeued job may start again, or the next one that Slurm refused or that a reservation blocks; inf
         for never."""
-        waiting = [settled_at(job, now) for job in managed if job.state == "PENDING" and not job.completing]
-        others = (self._refusals.next_change(now), self._admission_changes)
-        return min([moment for moment in (*waiting, *others) if moment > now], default=math.inf)
+        facts = self._facts_now(self._alive(managed))
+        waiting = facts.settled(now)[facts.pending & np.isneginf(facts.ended)]
+        decision = self.preemptability.decision_times.next_due()
+        others = (self._refusals.next_change(now), self._admission_changes, decision)
+        return min([moment for moment in (*waiting[waiting > now].tolist(), *others) if moment > now], default=math.inf)
+
+    def _alive(self, managed: Sequence[SlurmJob]) -> Sequence[SlurmJob]:
+        """Return the jobs that have not ended since the snapshot: the ledger forgets a job whose end is seen while it acts."""
+        if self._known.has(managed):
+            return managed
+        return list(compress(managed, map(self._ledger.jobs.__contains__, map(id_of, managed))))
+
+    def _facts_now(self, managed: Sequence[SlurmJob]) -> JobFacts:
+        return self._facts.of(managed, self._known.of(managed).rows)
 
     def _eligibility(
-        self, slurm: SlurmSnapshot, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]
+        self, slurm: SlurmSnapshot, shown: Sequence[SlurmJob], facts: JobFacts, intents: Mapping[str, Intent]
     ) -> Eligibility:
-        waiting = [job for job in shown if job.state == "PENDING" and not job.completing]
-        waiting.sort(key=lambda job: self._ledger.jobs[job.id].submit)
-        starting = {job.id for job in waiting if job.id in intents}
-        found = admission(self._rules, slurm.jobs, waiting, slurm.time, starting)
+        rows = np.flatnonzero(facts.pending & np.isneginf(facts.ended))
+        rows = rows[np.argsort(facts.submit[rows], kind="stable")].tolist()
+        waiting = list(map(shown.__getitem__, rows))
+        starting = intents.keys() & set(map(id_of, waiting)) if intents else set[str]()
+        found = admission(self._rules, slurm.jobs, waiting, slurm.time, starting, self._shapes)
         self._admission_changes = found.changes_at
+        due = cache(lambda: set(compress(map(id_of, waiting), facts.is_due(slurm.time)[rows].tolist())))
 
         def may_start(job: SlurmJob) -> bool:
-            return job.id not in found.obstacle and self._is_due(job, slurm.time)
+            return job.id not in found.obstacle and job.id in due()
 
         trial = self._refusals.sort_out(waiting, starting, slurm.time, may_start)
         return Eligibility(found.obstacle, found.closed, found.quotas, trial)
-
-    def _is_due(self, job: SlurmJob, now: float) -> bool:
-        """Return whether neither a begin time, nor the back-off, nor the clean-up of its last run delays the waiting job."""
-        not_before = max(self._ledger.jobs[job.id].not_before, settled_at(job, now))
-        return not_before <= now and self.has_begun(job, now)
 
     def has_begun(self, job: SlurmJob, now: float) -> bool:
         """Return whether the job's begin time has passed or was set by job_submit.lua."""
@@ -171,163 +209,170 @@ class Observer:
         """Return whether job_submit.lua delays the job."""
         return begin_time.is_set_aside(job, self._admission_waits)
 
-    def _obstacle(self, job: SlurmJob, allowed: Eligibility, now: float) -> str:
-        """Return why Slurm would not start the job, in its own terms; "" for no reason."""
-        if reason := allowed.reason(job.id):
-            return reason
-        if job.state != "PENDING" or self.has_begun(job, now):
-            return ""
-        return f"BeginTime, not before {time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(job.begin_time))}"
-
     def _competes(self, job: SlurmJob) -> bool:
         """Return whether the job competes for GPUs: not while its owner or an administrator holds it, or it depends on others."""
         if job.completing or job.state in ("RUNNING", "SUSPENDED"):
             return True
         return self._ledger.free(job) and not self._ledger.jobs[job.id].unpinnable
 
-    def _avoided(self, job: SlurmJob, now: float, gpus: Mapping[str, int]) -> frozenset[str]:
-        """Return the nodes that the job does not retry yet, if the others suffice. `gpus`: of each node."""
-        one = self._ledger.avoids.get(job.id)
-        if (
-            one is None
-            or now >= one.until
-            or sum(gpus.values()) - sum(gpus.get(name, 0) for name in one.nodes) < job.gpus
-        ):
-            return frozenset()
-        return one.nodes
-
     def _jobs(
-        self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent], gpus: Mapping[str, int],
-        profiles: Mapping[str, Summary], allowed: Eligibility, sizes: Mapping[str, Range],
+        self, now: float, table: LedgerTable, facts: JobFacts, intents: Mapping[str, Intent],
+        nodes: Sequence[SlurmNode], profiles: Mapping[str, Summary], allowed: Eligibility, sizes: Mapping[str, Range],
     ) -> Jobs:  # fmt: skip
-        rows = [self._ledger.jobs[job.id] for job in shown]
-        ranges = [
-            sizes.get(job.id) or (row.min_gpus or job.gpus, row.max_gpus or job.gpus)
-            for job, row in zip(shown, rows, strict=True)
-        ]
-        states = [decision_state(job, intents.get(job.id)) for job in shown]
-        runs = [self._ledger.runs_of(row) for row in rows]
-        tick = float(int(now))  # as Slurm counts when the run ends: a preemption must not reduce attained service
-        served = [
-            service(
-                [(run.start, run.end or max(tick, run.start), run.gpus) for run in row_runs],
-                row.submit,
-                row.reset,
-                now,
-            )
-            for row, row_runs in zip(rows, runs, strict=True)
-        ]
-        starts = [[run.start for run in row_runs] or [np.nan] for row_runs in runs]
-        claims = [
-            job_claims.expected(row, row_runs, now, self._ledger.trust_in(row.uid))
-            for row, row_runs in zip(rows, runs, strict=True)
-        ]
-        predicted = [self.estimates.sizes.get(job.id) for job in shown]
-        servers = tuple(map(server_numbers.by_gpus, rows, shown, predicted))
-        movable = np.array(
-            [
-                state == JobState.RUNNING and job.id not in intents and not self.preemptability.why_unmovable(job, now)
-                for job, state in zip(shown, states, strict=True)
-            ],
-            dtype=bool,
-        )
-        beyond = (
-            self.preemptability.columns(shown, np.array(states, dtype=np.int64), movable, now)
-            if self._config.virtual_clusters
-            else Beyond()
-        )
+        ledger, estimates = self._ledger, self.estimates
+        shown, ids, rows, runs, row_of = table.jobs, table.ids, table.rows, table.runs, table.row_of
+        states = _states(shown, facts.phase, intents, row_of)
+        ran = self._kept_runs.columns(runs, facts.restarts, facts.since, now)
+        eligible = facts.is_due(now) & allowed.allowed(row_of)
+        waits = eligible & (states == JobState.WAITING)
+        owned = self.owners.columns(shown, waits, now, self._rules.fair_shares)
+        claims = {at: self._claim(rows[at], now) for at in np.flatnonzero(facts.claims).tolist()}
+        predicted = [estimates.sizes.get(one) for one in ids] if estimates.sizes else [None] * len(ids)
+        servers, cpus = self._servers(shown, rows, facts, predicted)
+        movable = self._movable(shown, states, intents, now)
+        beyond = self.preemptability.columns(shown, states, movable, now) if self._config.virtual_clusters else Beyond()
+        sized = [(row_of[one], *each) for one, each in sizes.items()]
+        least, most = facts.min_gpus.copy(), facts.max_gpus.copy()
+        for at, fewest, largest in sized:
+            least[at], most[at] = fewest, largest
         return Jobs(
-            id=tuple(job.id for job in shown),
-            gpus=np.array([job.gpus for job in shown], dtype=np.int64),
-            submit=np.array([row.submit for row in rows], dtype=float),
-            state=np.array(states, dtype=np.int64),
-            attained=np.array([one.attained for one in served], dtype=float),
-            ran=np.array([one.ran for one in served], dtype=float),
-            waited=np.array([one.waited for one in served], dtype=float),
-            first_start=np.array([min(one) for one in starts], dtype=float),
-            last_start=np.array([max(one) for one in starts], dtype=float),
-            preempted=np.array([row.last_preempted or np.nan for row in rows], dtype=float),
+            id=ids,
+            gpus=facts.gpus,
+            submit=facts.submit,
+            state=states,
+            attained=ran.attained + owned.others,
+            ran=ran.ran,
+            waited=ran.waited,
+            first_start=ran.first_start,
+            last_start=ran.last_start,
+            preempted=facts.preempted,
             movable=movable,
-            eligible=np.array([self._is_due(job, now) and allowed.allows(job.id) for job in shown], dtype=bool),
-            obstacle=tuple(self._obstacle(job, allowed, now) for job in shown),
-            free_only=np.array([allowed.is_refused(job.id) for job in shown], dtype=bool),
-            request=self._requests.of(
-                shown,
-                rows,
-                [self._avoided(job, now, gpus) | allowed.closed_to(job.id) for job in shown],
-                [
-                    job.cpus / job.gpus if counts is None else server_numbers.cpus_per_gpu(row, job, counts)
-                    for job, row, counts in zip(shown, rows, servers, strict=True)
-                ],
+            eligible=eligible,
+            obstacle=self._obstacles(shown, facts, allowed, row_of, now),
+            free_only=allowed.refused(row_of),
+            request=self._requests.of(JobsWithFacts(shown, rows, facts), allowed, nodes, cpus, now),
+            preemption_cost=_filled(
+                len(ids), np.nan, {row_of[one]: cost for one, cost in ledger.costs.items() if one in row_of}
             ),
-            preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
-            progress_from=np.array(
-                [
-                    self._progress_from(job, row_runs, now) if state == JobState.RUNNING else np.nan
-                    for job, row_runs, state in zip(shown, runs, states, strict=True)
-                ],
-                dtype=float,
-            ),
-            virtual_cluster=tuple(row.virtual_cluster for row in rows),
-            priority_class=np.array([row.priority_class for row in rows], dtype=np.int64),
-            min_gpus=np.array([least for least, _ in ranges], dtype=np.int64),
-            max_gpus=np.array([most for _, most in ranges], dtype=np.int64),
-            gpu_step=np.array([own_size.step(row, job) for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
-            progress=np.array([np.nan if row.progress is None else row.progress for row in rows], dtype=float),
-            claimed_remaining=np.array([one.remaining if one else np.nan for one in claims]) if any(claims) else None,
-            claim_trust=np.array([one.weight if one else 1.0 for one in claims], dtype=float),
+            progress_from=self._progress_from(table, ran, states, now),
+            virtual_cluster=tuple(facts.virtual_cluster.tolist()),
+            priority_class=facts.priority_class,
+            min_gpus=least,
+            max_gpus=most,
+            gpu_step=facts.gpu_step,
+            progress=facts.progress,
+            claimed_remaining=_filled(len(ids), np.nan, {at: one.remaining for at, one in claims.items()})
+            if claims
+            else None,
+            claim_trust=_filled(len(ids), 1.0, {at: one.weight for at, one in claims.items()}),
             opportunistic=beyond.opportunistic,
             reclaimable=beyond.reclaimable,
             seconds_by_size=tuple(one and one.seconds for one in predicted) if any(predicted) else None,
             uncertain=np.array([one is not None and one.uncertain for one in predicted], dtype=bool)
             if any(predicted)
             else None,
-            servers_by_gpus=None if all(one is None for one in servers) else servers,
-            style=self._styles(shown, profiles),
-            packed_until=np.array(
-                [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],
-                dtype=float,
+            servers_by_gpus=None if not servers else tuple(map(servers.get, range(len(ids)))),
+            sizes_timed=estimates.all_sizes_timed(rows),
+            starts=ran.starts,
+            cpus_by_gpus=None if not cpus else tuple(map(cpus.get, range(len(ids)))),
+            seconds_now=np.array([estimates.present.get(one, np.nan) for one in ids]) if estimates.present else None,
+            demoted=self._demoted(ids),
+            owner_excess=owned.excess,
+            style=self._styles.of(row_of, facts.kind.tolist(), profiles, ledger.kinds),
+            last_nodes=nodes_of_runs.column(
+                runs, np.flatnonzero((states == JobState.WAITING) & (ran.starts > 0)).tolist()
             ),
+            packed_until=self._styles.packed_until(row_of, np.fmax(facts.submit, facts.preempted), profiles),
+            interference_kind=self.learned.interference.kinds_of(facts.kind),
+            speed_sensitivity=self.learned.node_speeds.sensitivity(facts.kind),
+            locality_penalty=self._styles.locality_penalty(row_of, profiles),
         )
 
-    def _progress_from(self, job: SlurmJob, runs: Sequence[RunRow], now: float) -> float:
-        """Return the time of the run's first step; `now` while it reports none, the start where the program reports no steps."""
-        run = next((run for run in runs if run.restart == job.restarts), None)
-        if run is None:
-            return math.nan
-        if run.restore is not None:
-            return run.start + run.restore
-        report = self.reports.of(job)  # possibly read for the first time; the ledger has it from the next cycle on
-        if not report.ready or report.restart != job.restarts:
-            return now
-        return run.start + (report.restore or 0.0)
+    def _claim(self, row: JobRow, now: float) -> Expected:
+        found = job_claims.expected(row, self._ledger.runs_of(row), now, self._ledger.trust_in(row.uid))
+        assert found is not None, "JobFacts.claims"
+        return found
 
-    def _nodes(self, nodes: Sequence[SlurmNode], taken: Floats) -> Nodes:
-        near = self._switches or topology.from_features(nodes, self._config.placement.levels)
-        return scheduler_nodes(nodes, taken, topology.groups(nodes, near))
+    def _servers(
+        self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], facts: JobFacts,
+        predicted: Sequence[SizeEstimate | None],
+    ) -> tuple[dict[int, Ints], dict[int, Floats]]:  # fmt: skip
+        """Return the servers of the jobs that have some, and the CPUs for each GPU, both by GPUs; by row."""
+        found = {
+            at: server_numbers.by_gpus(rows[at], shown[at], predicted[at])
+            for at in np.flatnonzero(facts.has_servers).tolist()
+        }
+        servers = {at: one for at, one in found.items() if one is not None}
+        return servers, {at: server_numbers.cpus_by_gpus(rows[at], shown[at], one) for at, one in servers.items()}
 
-    def _styles(self, shown: Sequence[SlurmJob], profiles: Mapping[str, Summary]) -> Ints:
-        """Return the placement style of each job; the first job of an unknown kind runs its trial."""
-        if self._config.placement.style != "skew":
-            return np.full(len(shown), style_code(self._config.placement.style), dtype=np.int64)
-        styles, tried, unknown = [], set(self._ledger.kinds), Style[self._config.placement.unknown.upper()]
-        for job in shown:
-            kind = (job.uid, self._ledger.jobs[job.id].kind)
-            profile = profiles.get(job.id)
-            on_trial = self._config.placement.trial == "two_nodes" and kind[1] and kind not in tried
-            styles.append(Style.APART if on_trial and not profile else self._style(profile, unknown))
-            tried.add(kind)
-        return np.array(styles, dtype=np.int64)
+    def _movable(self, shown: Sequence[SlurmJob], states: Ints, intents: Mapping[str, Intent], now: float) -> Bools:
+        found: Bools = np.logical_and(states == JobState.RUNNING, ~_has(intents, shown))
+        running = list(compress(shown, found.tolist()))
+        found[found] = list(map(not_, self.preemptability.why_each(running, now)))
+        return found
 
-    def _style(self, profile: Summary | None, unknown: Style) -> Style:
-        suffers = self.packlimit.consolidates(profile) if profile else None
-        if suffers is None:
-            return unknown
-        return Style.CONSOLIDATE if suffers else Style.SPREAD
+    def _obstacles(
+        self, shown: Sequence[SlurmJob], facts: JobFacts, allowed: Eligibility, row_of: Mapping[str, int], now: float
+    ) -> tuple[str, ...]:
+        """Return why Slurm would not start each job, in its own terms; "" for no reason."""
+        found = allowed.reasons(row_of)
+        for at in np.flatnonzero(facts.pending & (facts.begins > now)).tolist():
+            begins = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(shown[at].begin_time))
+            found[at] = found[at] or f"BeginTime, not before {begins}"
+        return tuple(found)
 
-    def _packed_until(self, row: JobRow, profile: Summary | None) -> float:
-        """Return until when a job waits for the fewest nodes, if it is known to be slow on many."""
-        known = profile is not None and self.packlimit.consolidates(profile)
-        if not known or self._config.placement.style != "skew":
-            return -math.inf
-        return max(row.submit, row.last_preempted) + self._config.placement.patience
+    def _progress_from(self, table: LedgerTable, ran: RunColumns, states: Ints, now: float) -> Floats:
+        """Return the time of the first step of each run, shape (jobs,); nan for jobs that do not run.
+
+        It is `now` while a run reports none, the start where the program reports no steps.
+        """
+        runs = states == JobState.RUNNING
+        found = np.where(runs, ran.first_step, np.nan)
+        rows = np.flatnonzero(runs & ran.unrestored).tolist()
+        jobs = list(map(table.jobs.__getitem__, rows))
+        # possibly read for the first time; the ledger has it from the next cycle on
+        for row, job, report in zip(rows, jobs, self.reports.of_each(jobs), strict=True):
+            is_ready = report.ready and report.restart == job.restarts
+            found[row] = table.runs[row][job.restarts].start + (report.restore or 0.0) if is_ready else now
+        return found
+
+    def _nodes(self, nodes: Nodes) -> Nodes:
+        avoids = self._config.placement.failing_nodes == "avoid"
+        avoided = self.failing_nodes.last_resort(nodes.name) if avoids else None
+        return replace(nodes, last_resort=avoided, slowness=self.learned.node_speeds.slowness(nodes.name))
+
+    def _demoted(self, ids: Sequence[str]) -> Bools | None:
+        """Return which jobs are ranked after all others, shape (jobs,); None: none is."""
+        found = list(map(self.idle_gpus.is_demoted, ids)) if self.idle_gpus.found else []
+        return np.array(found, dtype=bool) if any(found) else None
+
+    def _facts_of(self, job: SlurmJob, row: JobRow) -> JobFacts:
+        return facts_of(job, row, self._competes(job), begin_time.has_begun(job, -math.inf, self._admission_waits))
+
+
+def _states(shown: Sequence[SlurmJob], phases: Ints, intents: Mapping[str, Intent], row_of: Mapping[str, int]) -> Ints:
+    """Return the state of each job, shape (jobs,)."""
+    found: Ints = phases.copy()
+    for job_id, intent in intents.items():
+        if job_id in row_of:
+            found[row_of[job_id]] = decision_state(shown[row_of[job_id]], intent)
+    return found
+
+
+def _has(ids: Container[str], jobs: Sequence[SlurmJob]) -> Bools:
+    """Return which jobs are among these ids, shape (jobs,)."""
+    return np.fromiter(map(ids.__contains__, map(id_of, jobs)), np.bool_, len(jobs))
+
+
+def _without_ended(slurm: SlurmSnapshot) -> Sequence[SlurmJob]:
+    """Return the jobs that do not count as ended."""
+    if not any(map(attrgetter("completing"), slurm.jobs)):
+        return slurm.jobs
+    return [job for job in slurm.jobs if not counts_as_ended(job, slurm.time)]
+
+
+def _filled(count: int, neutral: float, values: Mapping[int, float]) -> Floats:
+    found = np.full(count, neutral)
+    for at, value in values.items():
+        found[at] = value
+    return found

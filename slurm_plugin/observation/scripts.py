@@ -3,7 +3,8 @@ control folder (protocol/submitted_scripts.py).
 
 Slurm's record has the script's path only. A file on a network file system may become visible late, so the lookup of a new job is
 repeated until it succeeds. Of scripts that a user submits under one name within two seconds the newest is found for all of them:
-once a job runs, its supervisor reports the right one.
+once a job runs, its supervisor reports the right one. Where the notes of several submissions can be meant, the batch script that
+Slurm keeps states the choices (batch_scripts.py).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiresias.protocol import control, submitted_scripts
+from tiresias.protocol import control, opportunistic_choice, submitted_scripts
+from tiresias.protocol.batch_script_statements import OwnerChoices
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.observation.batch_scripts import BatchScripts
 
 NEW_SECONDS = 90.0  # after its submission, or after the first lookup
 AGAIN_SECONDS = 3.0  # between two reads of a file
@@ -32,11 +35,11 @@ class Notes(NamedTuple):
     sizes: list[tuple[int, str]]
 
 
-class Choices(NamedTuple):
-    """The choices of a job's owner, as opportunistic_choice.py and elastic_sizes.py have them; "": not known."""
+class PossibleChoices(NamedTuple):
+    """The choices of the notes that can be those of a job."""
 
-    opportunistic: str = ""
-    elastic: str = ""
+    opportunistic: set[str]
+    elastic: set[str]
 
 
 NO_NOTES = Notes([], [], [])
@@ -46,17 +49,22 @@ class KnownScripts:
     """A back end whose jobs have their `script`, `opportunistic` and `elastic`.
 
     Each job is looked up once; an unchanged record costs a dictionary lookup.
+
+    Attributes:
+        batch_scripts: Reads the batch scripts of jobs whose notes are ambiguous.
     """
 
     def __init__(self, backend: Backend, root: Path, clock: Callable[[], float] = time.time) -> None:
         self._backend, self._root, self._clock = backend, root, clock
         self._jobs: dict[str, tuple[SlurmJob, SlurmJob]] = {}  # the record without and with its script
         self._found: dict[str, str] = {}  # job id -> hash
-        self._chosen: dict[str, Choices] = {}  # by job id
+        self._chosen: dict[str, OwnerChoices] = {}  # by job id
+        self._ambiguous: dict[str, PossibleChoices] = {}  # by job id, until the batch script is read
         self._until: dict[str, float] = {}  # job id -> when it is no longer looked up
         self._files: dict[tuple[int, str], tuple[float, Notes]] = {}
         self._reads = 0
         self._snapshot_at = 0.0
+        self.batch_scripts = BatchScripts(lambda job_id: backend.batch_script(job_id))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -65,9 +73,10 @@ class KnownScripts:
         """Return the back end's snapshot, with scripts."""
         found, self._reads = self._backend.snapshot(), 0
         self._snapshot_at = self._clock()
+        self.batch_scripts.begin()
         jobs = tuple(map(self._named, found.jobs))
         here = {job.id for job in jobs}
-        for known in (self._jobs, self._found, self._chosen, self._until):
+        for known in (self._jobs, self._found, self._chosen, self._ambiguous, self._until):
             for gone in known.keys() - here:
                 del known[gone]
         self._files = {key: file for key, file in self._files.items() if file[0] > self._clock() - NEW_SECONDS}
@@ -85,10 +94,12 @@ class KnownScripts:
 
     def _named(self, job: SlurmJob) -> SlurmJob:
         before = self._jobs.get(job.id)
-        if before and before[0] is job and (before[1].script or self._clock() > self._until.get(job.id, 0.0)):
+        is_settled = job.id not in self._ambiguous
+        if before and before[0] is job and is_settled and (before[1].script or self._is_over(job)):
             return before[1]
         script = job.script or self._found.get(job.id, "") or self._look_up(job)
-        noted = self._chosen.get(job.id, Choices())
+        self._settle(job)
+        noted = self._chosen.get(job.id, OwnerChoices())
         chosen, elastic = job.opportunistic or noted.opportunistic, job.elastic or noted.elastic
         is_known = (script, chosen, elastic) == (job.script, job.opportunistic, job.elastic)
         named = job if is_known else replace(job, script=script, opportunistic=chosen, elastic=elastic)
@@ -104,12 +115,30 @@ class KnownScripts:
             noted = self._read(job, key, now)
             if script := submitted_scripts.at(noted.scripts, job.submit_time):
                 self._found[job.id] = script
-                self._chosen[job.id] = Choices(
-                    submitted_scripts.choice_at(noted.choices, job.submit_time),
+                self._ambiguous[job.id] = PossibleChoices(
+                    submitted_scripts.choices_at(noted.choices, job.submit_time),
                     submitted_scripts.sizes_at(noted.sizes, job.submit_time),
                 )
                 return script
         return ""
+
+    def _is_over(self, job: SlurmJob) -> bool:
+        """Return whether a job is no longer looked up."""
+        return self._clock() > self._until.get(job.id, 0.0)
+
+    def _settle(self, job: SlurmJob) -> None:
+        """Take the choices of a job from its notes, or from its batch script where they are ambiguous and it waits for its first
+        run: the supervisor of a run reports them."""
+        possible = self._ambiguous.get(job.id)
+        if possible is None:
+            return
+        self._chosen[job.id] = OwnerChoices(*("".join(each) if len(each) == 1 else "" for each in possible))
+        if max(map(len, possible)) > 1 and job.state == "PENDING" and not job.restarts:
+            stated = self.batch_scripts.choices(job)
+            if stated is None:
+                return
+            self._chosen[job.id] = _chosen(possible, stated)
+        del self._ambiguous[job.id]
 
     def _read(self, job: SlurmJob, of: str, now: float) -> Notes:
         """The notes of a key, read since the job's submission: its own is noted before that."""
@@ -127,6 +156,13 @@ class KnownScripts:
             )
             self._files[uid, of] = now, notes
         return notes
+
+
+def _chosen(possible: PossibleChoices, stated: OwnerChoices) -> OwnerChoices:
+    """Return the choices that a batch script states. Only notes have whether the script is seen to save (`saves`)."""
+    is_yes = {opportunistic_choice.YES, opportunistic_choice.SAVES}
+    noted = possible.opportunistic & is_yes if stated.opportunistic == opportunistic_choice.YES else set()
+    return stated._replace(opportunistic="".join(noted) if len(noted) == 1 else stated.opportunistic)
 
 
 def _keys(job: SlurmJob) -> list[str]:

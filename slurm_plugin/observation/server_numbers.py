@@ -9,7 +9,7 @@ import numpy as np
 from tiresias.protocol.elastic_sizes import ElasticSizes
 from tiresias.protocol.server_counts import ServerCounts
 from tiresias.scheduler.estimates.size_estimate import SizeEstimate
-from tiresias.scheduler.model import Ints
+from tiresias.scheduler.model import Floats, Ints
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state import own_size
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -45,10 +45,20 @@ def possible(counts: ServerCounts, gpus_a_worker: int, most: int) -> tuple[tuple
     return tuple(counts.possible(gpus // gpus_a_worker) if gpus and not gpus % gpus_a_worker else () for gpus in sizes)
 
 
-def cpus_per_gpu(row: JobRow, job: SlurmJob, servers: Ints) -> float:
-    """Return the CPUs for each GPU on a node with which a job with servers fits there, whatever its size."""
-    counts, each = own_size.server_counts(row), own_size.unit(job)
+def cpus_by_gpus(row: JobRow, job: SlurmJob, servers: Ints) -> Floats:
+    """Return the CPUs for each GPU of a job with servers by its GPUs, shape (most GPUs + 1,).
+
+    Args:
+        row: Its row.
+        job: Its record.
+        servers: Its servers by GPUs, shape (most GPUs + 1,).
+    """
+    counts = own_size.server_counts(row)
     assert counts is not None
-    sizes = range(max(row.min_gpus // each, 1), max(len(servers) - 1, each) // each + 1)
-    taken = [counts.cpus_per_task(one, int(servers[one * each])) for one in sizes if one * each < len(servers)]
-    return max([*taken, own_size.cpus_of_a_task(job)]) / each
+    return _cpus_by_gpus(counts, own_size.unit(job), tuple(servers.tolist()))
+
+
+@lru_cache(maxsize=1024)
+def _cpus_by_gpus(counts: ServerCounts, gpus_a_worker: int, servers: tuple[int, ...]) -> Floats:
+    found = [counts.cpus_per_task(gpus // gpus_a_worker, count) / gpus_a_worker for gpus, count in enumerate(servers)]
+    return np.array(found)

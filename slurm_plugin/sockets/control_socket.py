@@ -25,7 +25,7 @@ from tiresias.slurm_plugin.sockets.unix_socket import SocketFile, listen
 
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_CLIENTS = 128
-CLIENT_TIMEOUT_S = 10.0  # from the connection to the last byte of the answer
+CLIENT_TIMEOUT_S = 10.0  # from the connection to the request, and from the first byte of the answer to the last
 CHUNK_BYTES = 256 * 1024
 ENCODED_ANSWERS = 3  # kept: the status, a page of it, and one more
 
@@ -171,6 +171,7 @@ class _Client:
 
     def reply(self, answer: bytes) -> None:
         self.writing, self._unsent = True, memoryview(answer)
+        self.deadline = time.monotonic() + CLIENT_TIMEOUT_S  # making a large answer takes seconds
 
     def write(self) -> bool:
         self._unsent = self._unsent[self.socket.send(self._unsent[:CHUNK_BYTES]) :]

@@ -24,6 +24,7 @@ from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped
 from tiresias.slurm_plugin.sockets.history_pages import ALL_TIME, HistoryPages, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.progress_answers import progress_of
+from tiresias.slurm_plugin.sockets.shown_interference import expected_interference, speed_of_nodes
 from tiresias.slurm_plugin.sockets.slurm_facts import Index, dependencies, named, slurm_facts
 from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
@@ -152,6 +153,8 @@ class Explanations:
             "decisions": [decision(one) for one in history.decisions(job_id)],
             "had": rounded(usage(row, runs, ALL_TIME, time.time())),
             "outlook": _forecast(newest, job_id, self._privacy.hides_jobs_from(request.uid)),
+            "interference": expected_interference(newest, job_id, request.shown),
+            "speed": speed_of_nodes(newest, job_id),
             "paused": newest.about.get("paused"),
         }
 
@@ -172,10 +175,12 @@ def _unknown(job_id: str) -> TiresiasError:
 
 
 def _forecast(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | None:
-    """Return the start forecast of a job that waits for GPUs, None for any other; alone: jobs of other users are hidden."""
+    """Return the start forecast of a job that waits for GPUs of the controller's plan, None for any other.
+
+    alone: jobs of other users are hidden."""
     jobs, plan = newest.snapshot.jobs, newest.plan
     row = jobs.id.index(job_id) if job_id in jobs.id else -1
-    if row < 0 or plan.effect[row] != Effect.WAIT:
+    if row < 0 or plan.effect[row] != Effect.WAIT or newest.config.assists:
         return None
     found = start_forecast(*newest.part_of(row))
     steps, bound = found.steps, found.bound

@@ -1,7 +1,8 @@
 """The file by which job_submit.lua holds new jobs for the controller: until when, in which partitions, and for how long.
 
-It is renewed after each cycle. Where that fails (a full disk, a read-only folder) the last one expires: new jobs are then
-scheduled by Slurm, and none waits for a controller that is gone.
+It is renewed in each cycle, before the cycle is published: a job that is submitted after `tiresias status` first answers is held.
+Where that fails (a full disk, a read-only folder) the last one expires: new jobs are then scheduled by Slurm, and none waits for a
+controller that is gone.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class HookLease:
         self.alarms: list[str] = []
 
     def renew(self) -> None:
-        """Renew the lease in mode exact; in mode shadow remove it, also one that a controller in mode exact left."""
-        if self._config.mode == "exact":
+        """Renew the lease in mode exact; in other modes remove it, also one that a controller in mode exact left."""
+        if self._config.admits:
             self._try(self._write)
         else:
             self.end()

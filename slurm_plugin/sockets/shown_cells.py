@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tiresias.errors import TiresiasError
-from tiresias.protocol.status import VERSION
+from tiresias.protocol.status_version import VERSION
 from tiresias.scheduler.tenants.cell_report import CellLevelReport, CellReport, VirtualClusterReport
 from tiresias.scheduler.tenants.cell_trees import ShownCell
 from tiresias.scheduler.tenants.guarantees import Guarantee

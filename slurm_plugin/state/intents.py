@@ -23,15 +23,27 @@ class IntentKind(StoredWord):
     RESTART = (
         "restart"  # a preemption without a checkpoint: the run is ended, and the job starts again from the beginning
     )
+    ASSIST = (
+        "assist"  # a preemption in mode assist: Slurm starts the beneficiary, and the preempted job is held until then
+    )
     RENEW = "renew"  # a requeue of a job that saved by itself, because its time limit was near
-    RESIZE = "resize"  # a requeue of an elastic job, so that it starts again with another number of GPUs
+    RESIZE = "resize"  # a requeue of an elastic job, so that it starts again with another number of GPUs or parameter servers
     REPLACE = "replace"  # a requeue of a job that starts again without a slow node
     START = "start"
+    SUGGEST = "suggest"  # of nodes for a beneficiary of mode assist, which Slurm starts
     RELEASE = "release"  # of a hold and a pin; the job's row is its journal, so no intent of this kind is written
 
 
-PREEMPTIONS = (IntentKind.PREEMPT, IntentKind.RESTART)
-COUNTED = (*PREEMPTIONS, IntentKind.RESIZE, IntentKind.REPLACE)  # by policy.max_preemptions and policy.cooldown
+# that save and release GPUs for a beneficiary; a change of size has one or none
+SAVING = (IntentKind.PREEMPT, IntentKind.ASSIST, IntentKind.RESIZE)
+PREEMPTIONS = (*SAVING, IntentKind.RESTART)
+OF_PENDING_JOBS = (IntentKind.START, IntentKind.SUGGEST)
+COUNTED = (*PREEMPTIONS, IntentKind.REPLACE)  # by policy.max_preemptions and policy.cooldown
+
+
+def action_of(kind: IntentKind) -> IntentKind:
+    """Return the action that decisions and the log name: a preemption is one in each mode."""
+    return IntentKind.PREEMPT if kind == IntentKind.ASSIST else kind
 
 
 class IntentStep(StoredWord):
@@ -46,11 +58,12 @@ class IntentStep(StoredWord):
     DRAIN = "drain"
     UNHOLD = "unhold"
     SPARE = "spare"
+    YIELDED = "yielded"  # it has released its GPUs, and stays held until its beneficiary runs
     START = "start"
     PRIORITIZE = "prioritize"
     CONFIRM = "confirm"
     REHOLD = "rehold"
-    PINNED = "pinned"  # of a release
+    PINNED = "pinned"  # of a release, and of nodes on which Slurm has not started the job
     HELD = "held"  # of a release
 
 
@@ -76,6 +89,8 @@ class Notice(StoredWord):
     RELOAD = "reload"
     SHADOW = "shadow"
     PIN_TAKEN_BACK = "pin taken back"
+    DEMOTED = "demoted"
+    RANKED_AGAIN = "ranked again"
 
 
 @dataclass(slots=True)
@@ -87,7 +102,7 @@ class Intent:
         id: the job, as Slurm names it.
         restart: the restart count of the run that the intent is about.
         step: the step that was journaled last.
-        nodes: of a start, its nodes and GPUs; of a preemption, those that its beneficiary gets.
+        nodes: of a start or a suggestion, its nodes and GPUs; of a preemption, those that its beneficiary gets.
         beneficiary: of a preemption, the job that gets the GPUs; of a start within a hand-over, the job itself.
         began: epoch second of the decision; of a preemption, of the checkpoint signal, once the job was signalled.
         stepped: epoch second at which the step was journaled.

@@ -33,6 +33,11 @@ def timed_before(runs: Sequence[RunRow], restart: int) -> RunRow | None:
     return next((one for one in reversed(runs) if one.restart < restart and one.timed is not None), None)
 
 
+def have_other_sizes(one: RunRow, other: RunRow) -> bool:
+    """Return whether two runs have different numbers of GPUs or of parameter servers."""
+    return (one.gpus, one.servers) != (other.gpus, other.servers)
+
+
 def rescale(row: JobRow, runs: Sequence[RunRow], restart: int, pace: float, now: float) -> None:
     """Adapt the claims of a job whose size has changed.
 
@@ -45,7 +50,7 @@ def rescale(row: JobRow, runs: Sequence[RunRow], restart: int, pace: float, now:
     """
     run = next((one for one in runs if one.restart == restart), None)
     before, known = timed_before(runs, restart), claim_of(row)
-    if known and run and run.timed is None and before and before.timed and before.gpus != run.gpus:
+    if known and run and run.timed is None and before and before.timed and have_other_sizes(before, run):
         earlier = worked([one for one in runs if one.restart < restart], now)
         changed = known.rescaled(earlier, pace / before.timed)
         row.claim_at, row.claim_left, row.earliest_at, row.earliest_left = changed

@@ -23,7 +23,7 @@ from typing import Any
 
 from tiresias.slurm_plugin.lead.leadership import Superseded
 from tiresias.slurm_plugin.state.database import Damaged, Database, Locked, Unwritable, epoch_in, fence, make, take_away
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.intents import OF_PENDING_JOBS, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal_history import History
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow, columns, job_row
 from tiresias.slurm_plugin.state.schema import open_current
@@ -200,15 +200,16 @@ class Journal(History):
         return self._intents(f"select {columns(Intent)} from intent where outcome = '' order by seq")
 
     def last_start(self, key: str) -> Intent | None:
-        """Return the newest start of this job, over or not."""
-        query = f"select {columns(Intent)} from intent where key = ? and kind = ? order by seq desc limit 1"
-        return next(iter(self._intents(query, key, IntentKind.START)), None)
+        """Return the newest start of this job, or suggestion of nodes, over or not."""
+        query = f"select {columns(Intent)} from intent where key = ? and kind in (?, ?) order by seq desc limit 1"
+        return next(iter(self._intents(query, key, *OF_PENDING_JOBS)), None)
 
     def releases_of(self, job_id: str) -> list[Intent]:
-        """Return starts, and preemptions that were given up: the newest first, of all jobs that ever had this id."""
+        """Return starts, and preemptions at whose end the job was released: the newest first, of all jobs that ever had this id."""
         of_id = f"select {columns(Intent, 'intent.')} from job join intent using (key) where job.id = ?"
-        query = f"{of_id} and (intent.kind = ? or intent.step in (?, ?)) order by seq desc"
-        return self._intents(query, job_id, IntentKind.START, IntentStep.UNHOLD, IntentStep.SPARE)
+        query = f"{of_id} and (intent.kind = ? or intent.step in (?, ?, ?)) order by seq desc"
+        released = (IntentStep.UNHOLD, IntentStep.SPARE, IntentStep.YIELDED)
+        return self._intents(query, job_id, IntentKind.START, *released)
 
     def _intents(self, query: str, *values: str) -> list[Intent]:
         return [self._intent(row) for row in self._db.execute(query, values)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.slurm_plugin.state.intents import IntentKind, IntentOutcome
+from tiresias.slurm_plugin.state.intents import SAVING, IntentKind, IntentOutcome
 from tiresias.slurm_plugin.state.journal_progress import JournalProgress
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow, columns, job_row
 from tiresias.slurm_plugin.state.watched import Watched, WouldRow
@@ -26,7 +27,96 @@ class HistoryPosition(NamedTuple):
     key: str
 
 
+# The nodes of the start that was decided for a run whose own are not known, JSON.
+PLANNED = (
+    "select intent.nodes from intent where run.nodes = '' and intent.key = run.key and intent.restart = run.restart "
+    "and intent.kind = 'start' order by seq desc limit 1"
+)
+SERVED = (
+    "select key, uid, id, ended, over from job where ended = 0 "
+    "union all select key, uid, id, ended, over from job where ended = 1 and over > ?"
+)
+LIVE_KINDS = "select key, uid, kind, over from job where ended = 0"
+ENDED_KINDS = "select key, uid, kind, over from job where over > ? order by over desc, key limit ?"
 FIRST_POSITION = HistoryPosition(0.0, "")
+
+
+class EndedRun(NamedTuple):
+    """One run of an ended job.
+
+    Attributes:
+        nodes: as in RunRow.
+        failed: whether it failed.
+        end: epoch second.
+        uid: of the owner.
+        kind: the job's kind, or its key where it has none.
+        slow_nodes: the nodes on which the job's ranks were slow, as in JobRow.
+    """
+
+    nodes: str
+    failed: bool
+    end: float
+    uid: int
+    kind: str
+    slow_nodes: str
+
+
+class NodesOfRun(NamedTuple):
+    """Where and when a run was, and its speed.
+
+    Attributes:
+        nodes: as in RunRow.
+        start, end: epoch seconds; end: 0 while it runs.
+        gpus: its GPUs.
+        uid: of the owner.
+        kind: as in JobRow.
+        timed: as in RunRow.
+        key: of the job.
+    """
+
+    nodes: str
+    start: float
+    end: float
+    gpus: int
+    uid: int
+    kind: str
+    timed: float | None
+    key: str
+
+
+class RecentRuns(NamedTuple):
+    """Runs, and the epoch second from which on all runs are among them."""
+
+    runs: list[NodesOfRun]
+    since: float
+
+
+class ServedRun(NamedTuple):
+    """One run of a job and its owner.
+
+    Attributes:
+        uid: of the owner.
+        account: that it was charged to; "": not known.
+        job: the job's id.
+        start, end: epoch seconds; end: 0 while it runs.
+        gpus: its GPUs.
+        key: of the job.
+        over: epoch second of the end of the job; 0: it lives.
+    """
+
+    uid: int
+    account: str
+    job: str
+    start: float
+    end: float
+    gpus: int
+    key: str = ""
+    over: float = 0.0
+
+
+def _shares(planned: str | None) -> str:
+    """Return nodes and GPUs as in RunRow."""
+    return ",".join(f"{node}:{gpus}" for node, gpus in json.loads(planned or "[]"))
 
 
 class History:
@@ -48,6 +138,41 @@ class History:
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+    def ended_runs(self, since: float, most: int) -> list[EndedRun]:
+        """Return the runs of the newest jobs that ended after an epoch second, of at most so many jobs.
+
+        The record of a job that ended between two snapshots has no nodes: then they are those of the start that was decided.
+        """
+        newest = "select * from job where over > ? order by over desc, key limit ?"
+        query = (
+            f"select run.nodes, ended_as != '', end, uid, case kind when '' then key else kind end, slow_nodes, ({PLANNED}) "
+            f"from ({newest}) join run using (key) where end > 0"
+        )
+        found = self._db.execute(query, (since, most))
+        return [EndedRun(nodes or _shares(planned), *rest) for nodes, *rest, planned in found]
+
+    def nodes_of_runs(self, since: float, most: int) -> RecentRuns:
+        """Return the runs of live jobs, and those of the newest jobs that ended after an epoch second, of at most so many jobs.
+        O(these runs)."""
+        since = max(since, 0.0)
+        query = (
+            f"select run.nodes, start, end, run.gpus, uid, kind, timed, key, ({PLANNED}) "
+            f"from ({LIVE_KINDS} union all select * from ({ENDED_KINDS})) join run using (key)"
+        )
+        runs = [
+            NodesOfRun(nodes or _shares(planned), *rest)
+            for nodes, *rest, planned in self._db.execute(query, (since, most))
+        ]
+        jobs, oldest = self._db.execute(f"select count(*), min(over) from ({ENDED_KINDS})", (since, most)).fetchone()
+        return RecentRuns(runs, since if jobs < most else oldest)
+
+    def served_runs(self, since: float) -> list[ServedRun]:
+        """Return the runs of the live jobs and of those that ended after an epoch second. O(these runs)."""
+        query = (
+            f"select uid, account, id, start, end, gpus, key, iif(ended, over, 0) from ({SERVED}) join run using (key)"
+        )
+        return [ServedRun(*row) for row in self._db.execute(query, (since,))]
 
     def job(self, job_id: str) -> JobRow | None:
         """Return the newest job with this id."""
@@ -93,7 +218,8 @@ class History:
 
     def beneficiaries(self, key: str) -> dict[int, str]:
         """Return the beneficiary of each preemption of a job, by restart count; of the newest KEPT_INTENTS intents only."""
-        ends = ((IntentKind.PREEMPT, IntentOutcome.PARKED), (IntentKind.RESTART, IntentOutcome.RESTARTED))
+        saved = ((kind, IntentOutcome.PARKED) for kind in SAVING)
+        ends = (*saved, (IntentKind.RESTART, IntentOutcome.RESTARTED))
         query = "select restart, beneficiary from intent where key = ? and kind = ? and outcome like ?"
         found = (self._db.execute(query, (key, kind, f"{outcome}%")) for kind, outcome in ends)
         return {restart: beneficiary for rows in found for restart, beneficiary in rows}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tiresias.slurm_plugin.state.change_stamps import Stamped
+
 
 @dataclass(slots=True)
-class JobRow:
+class JobRow(Stamped):
     """What the controller stores of a job beyond Slurm's own record. Times are epoch seconds.
 
     Attributes:
@@ -39,6 +41,8 @@ class JobRow:
             not known.
         rigid: why it keeps the size that it requests although it is elastic (job_reasons.Rigid); "": it does not.
         converges: when its training ends, as its program stated it (protocol/convergence.py), JSON; "": not stated.
+        slow_nodes, slow_until: the nodes on which its ranks were slow, "gpu01,gpu02", and until when it avoids them.
+        failed_nodes, failed_until: the nodes on which Slurm did not start it, and until when it avoids them.
     """
 
     key: str
@@ -77,10 +81,14 @@ class JobRow:
     elastic: str = ""
     rigid: str = ""
     converges: str = ""
+    slow_nodes: str = ""
+    slow_until: float = 0.0
+    failed_nodes: str = ""
+    failed_until: float = 0.0
 
 
 @dataclass(slots=True)
-class RunRow:
+class RunRow(Stamped):
     """One run of a job, and what it cost: None where that is not known.
 
     Attributes:
@@ -97,6 +105,8 @@ class RunRow:
         samples: samples of a step, by the same reports.
         expected: the seconds a step that were expected of its size before it began.
         servers: its parameter servers on CPUs alone; 0: none.
+        account: Slurm's account that it was charged to; "": not known.
+        ended_as: "FAILED" or another of Slurm's states for a failure, if it failed; "": it did not, or that is not known.
     """
 
     key: str
@@ -116,6 +126,8 @@ class RunRow:
     samples: float | None = None
     expected: float | None = None
     servers: int = 0
+    ended_as: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,22 @@ something changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import compress, filterfalse
 
 import numpy as np
 
-from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.estimates.claims import Trust
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.estimates.loss_history import LossChanges
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.record_values import RecordValues, are_same, id_of
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state import job_claims, own_tasks, owner_requests, pins
+from tiresias.slurm_plugin.state import avoided_nodes, job_claims, own_tasks, owner_requests
+from tiresias.slurm_plugin.state.applied_records import AppliedRecords
 from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_history import EndedRun, RecentRuns, ServedRun
 from tiresias.slurm_plugin.state.journal_progress import KEPT_S
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.owner_requests import OwnerRequests
@@ -39,21 +41,14 @@ IMPOSSIBLE = (
 EVER = Window(0.0, math.inf)
 
 
-class Avoided(NamedTuple):
-    """Nodes on which Slurm did not start a job; other nodes are preferred until then."""
-
-    nodes: frozenset[str]
-    until: float
-
-
 class Ledger:
     """The managed jobs that have not ended, with their runs.
 
     Attributes:
         jobs: Rows by job id.
         runs: Runs by the job's key and the restart count.
+        population: A number that changes whenever a row is added or removed.
         over: Number of jobs that ran and have ended.
-        avoids: Nodes to avoid, by job id.
         resurfaced: Jobs of the newest snapshot that wait with their newest pin, although it was removed.
         strays: Rows of jobs that moved to unmanaged partitions or nodes and are to be released.
         kinds: uid and kind of all jobs that ever ran.
@@ -66,10 +61,12 @@ class Ledger:
 
     def __init__(self, journal: Journal, scope: Scope, quarantine: Quarantine | None = None) -> None:
         self._journal, self._scope, self._quarantine = journal, scope, quarantine or Quarantine()
+        self._is_managed = RecordValues(lambda job: not scope.why_not(job))
+        self._applied = AppliedRecords()
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
         self._time = -math.inf  # of the newest snapshot
         self._before = -math.inf  # of the one before it
-        self.avoids: dict[str, Avoided] = {}
+        self.population = 0
         self.over = journal.count_past()
         self.resurfaced: list[SlurmJob] = []
         self.strays: list[JobRow] = []
@@ -81,6 +78,8 @@ class Ledger:
         self.measured = journal.progress
         self._accounting = RunAccounting(journal, self._opened)
         self.totals = Totals()
+        # the population of which all jobs were in these records
+        self._complete: tuple[int, Sequence[SlurmJob]] = (-1, ())
         self._places: dict[str, Place] = {}  # by job id
         self.costs = {row.id: preemption_cost(self._in_order(row)) for row in self.jobs.values()}
         self.trust: dict[int, Trust] = {}
@@ -100,19 +99,18 @@ class Ledger:
         """
         with self._journal.batch():
             if snapshot.time < self._time:
-                self._set_back(snapshot.time)
+                self._set_back(snapshot)
             if self._time == -math.inf:
                 self._skip_the_past(snapshot.time)
             self._before, self._time = self._time, snapshot.time
             self._quarantine.see(snapshot)
-            managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
+            managed = list(compress(snapshot.jobs, self._is_managed.of(snapshot.jobs)))
             self.resurfaced = []
-            for job in self._quarantine.sound(managed):
+            for job in self._applied.others(self._quarantine.sound(managed), self.jobs, self.population):
                 with self._quarantine.guard("accounting for it", job.id):
                     self._bring_up(job)
-            self._let_go_of_others({job.id for job in managed}, snapshot)
-        found = (job for job in self._quarantine.sound(managed) if job.id in self.jobs)
-        return [own_tasks.restored(self.jobs[job.id], job) for job in found]
+            self._let_go_of_others(managed, snapshot)
+        return self._applied.restored(self._quarantine.sound(managed), self.jobs, self.population)
 
     def _skip_the_past(self, now: float) -> None:
         """Leave out of the totals what preceded this controller."""
@@ -129,34 +127,41 @@ class Ledger:
     def _bring_up(self, job: SlurmJob) -> None:
         if self.observe(job) and job.id in self.jobs:
             row = self.jobs[job.id]
-            self._find_forgotten_start(row, job)
+            self.requests.find_forgotten_start(row, job)
             restored = own_tasks.restored(row, job)
-            if self.requests.note(row, job if own_tasks.is_elastic(row) else restored):
+            resurfaced = self.requests.note(row, job if own_tasks.is_elastic(row) else restored)
+            self.requests.note_stated(row, job, restored)
+            if resurfaced:  # until its owner's request is in the record again
                 self.resurfaced.append(restored)
-            self.requests.note_gpus(row, job)
-            if not row.opportunistic:  # else it is known, or its supervisor has reported it
-                self.requests.note_choice(row, job.opportunistic)
-            if not row.elastic and job.elastic != FIXED:
-                self.requests.note_elastic(row, job.elastic, restored)
+            else:
+                self._applied.add(job, row)
 
-    def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
+    def _let_go_of_others(self, managed: Sequence[SlurmJob], snapshot: SlurmSnapshot) -> None:
         """End the rows whose jobs are gone, and collect those that are no longer managed."""
-        lost = {job_id for job_id in self.jobs.keys() - managed if not self._quarantine.holds(job_id)}
-        self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost]
+        if self.population == self._complete[0] and are_same(managed, self._complete[1]):
+            self.strays = []
+            return
+        others = list(filterfalse(set(map(id_of, managed)).__contains__, self.jobs))
+        lost = {job_id for job_id in others if not self._quarantine.holds(job_id)}
+        self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost] if lost else []
         for job_id in lost - {row.id for row in self.strays}:
             with self._quarantine.guard("accounting for its end", job_id):
                 self._end(self.jobs[job_id], snapshot.time)
+        self._complete = (-1, ()) if others else (self.population, managed)
 
-    def _set_back(self, now: float) -> None:
+    def _set_back(self, snapshot: SlurmSnapshot) -> None:
         """Correct the rows after the clock was set back: no job waits for a moment that the clock had reached before, and no run
-        ended after the present."""
+        ended after the present. Where Slurm's own times lie ahead too, the clock is slow now, and the ends of runs are right."""
+        self._applied.clear()
+        now = snapshot.time
+        is_slow = any(job.submit_time > now + 1 for job in snapshot.jobs)  # Slurm's seconds are whole
         for row in self.jobs.values():
-            self._accounting.set_back(self.runs[row.key].values(), now)
-            if max(row.reset, row.last_preempted, row.not_before) > now:
+            if not is_slow:
+                self._accounting.set_back(self.runs[row.key].values(), now)
+            if avoided_nodes.set_back(row, now) or max(row.reset, row.last_preempted, row.not_before) > now:
                 row.reset, row.last_preempted = min(row.reset, now), min(row.last_preempted, now)
                 row.not_before = min(row.not_before, now)
                 self.save(row)
-        self.avoids.clear()
 
     def forget(self, row: JobRow, now: float) -> None:
         """End the row of a job that is no longer managed."""
@@ -199,6 +204,18 @@ class Ledger:
     def forget_losses(self, since: float, before: float) -> None:
         """Delete the losses of jobs that ended between two epoch seconds, and KEPT_S ago or more."""
         self.measured.forget_losses(since - KEPT_S, before - KEPT_S)
+
+    def ended_runs(self, since: float, most: int) -> list[EndedRun]:
+        """Return the runs of ended jobs, as Journal.ended_runs does."""
+        return self._journal.ended_runs(since, most)
+
+    def nodes_of_runs(self, since: float, most: int) -> RecentRuns:
+        """Return where and when runs were, as Journal.nodes_of_runs does."""
+        return self._journal.nodes_of_runs(since, most)
+
+    def served_runs(self, since: float) -> list[ServedRun]:
+        """Return the runs that ended after an epoch second and those of live jobs, as Journal.served_runs does."""
+        return self._journal.served_runs(since)
 
     def past(self) -> Completed:
         """Return all completed jobs, for policies that learn. O(all runs)."""
@@ -270,6 +287,7 @@ class Ledger:
             return None
         row.ended, row.over = False, 0.0
         self.jobs[job.id], self.runs[row.key] = row, runs
+        self.population += 1
         self.save(row)
         return row
 
@@ -280,6 +298,7 @@ class Ledger:
         row.kind, row.asked = kind(job, job.script), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
+        self.population += 1
         self.save(row)
         return row
 
@@ -315,18 +334,8 @@ class Ledger:
 
     def note_progress(self, row: JobRow, step: int) -> None:
         """Store the newest step that a run reported; negative: none. The next write of the row takes it to the disk."""
-        if step >= 0:
+        if step >= 0 and row.progress != step:
             row.progress = float(step)
-
-    def _find_forgotten_start(self, row: JobRow, job: SlurmJob) -> None:
-        """Detect that a killed slurmctld shows a job as it was before its start: held by the controller, without the pin.
-
-        A hold that any user sets after the start leaves the pin in the record.
-        """
-        held = job.state == "PENDING" and not job.completing and job.priority == 0 and not job.held_by_user
-        if held and row.pinned and not row.held and not pins.shows_any(row, job):
-            row.held, row.pinned = True, False
-            self.save(row)
 
     def _opened(self, row: JobRow) -> None:
         self._count(row)
@@ -343,7 +352,7 @@ class Ledger:
         self.save(row)
         self.over += bool(self.runs[row.key])
         del self.jobs[row.id], self.runs[row.key]
-        self.avoids.pop(row.id, None)
+        self.population += 1
         self.costs.pop(row.id, None)
         self._places.pop(row.id, None)
         self.totals.forget(row.key)

@@ -48,6 +48,24 @@ class OwnerRequests:
             self._journal.save_job(row)
         return False
 
+    def find_forgotten_start(self, row: JobRow, job: SlurmJob) -> None:
+        """Detect that a killed slurmctld shows a job as it was before its start: held by the controller, without the pin.
+
+        A hold that any user sets after the start leaves the pin in the record.
+        """
+        held = job.state == "PENDING" and not job.completing and job.priority == 0 and not job.held_by_user
+        if held and row.pinned and not row.held and not pins.shows_any(row, job):
+            row.held, row.pinned = True, False
+            self._journal.save_job(row)
+
+    def note_stated(self, row: JobRow, job: SlurmJob, restored: SlurmJob) -> None:
+        """Store what the record states of the owner's choices. restored: the job as own_tasks.py returns it."""
+        self.note_gpus(row, job)
+        if not row.opportunistic:  # else it is known, or its supervisor has reported it
+            self.note_choice(row, job.opportunistic)
+        if not row.elastic and job.elastic != FIXED:
+            self.note_elastic(row, job.elastic, restored)
+
     def note_gpus(self, row: JobRow, job: SlurmJob) -> None:
         """Store the GPUs of the request. A running job's record shows what it holds, which may be more (--exclusive)."""
         if own_size.stated(row):

@@ -92,6 +92,11 @@ def is_typed(row: JobRow) -> bool:
     return row.pin.endswith(TYPED)
 
 
+def is_of_pending_job(row: JobRow) -> bool:
+    """Return whether the newest pin is changed without a hold: Slurm refuses to change the excluded nodes of a running job."""
+    return row.pin == ONLY
+
+
 def own_gpu_type(row: JobRow, job: SlurmJob) -> str:
     """Return the GPU type that the owner requests: the record shows that of a pin that is not removed yet."""
     return str(own_tasks.read(row).get("gpu_type", "")) if row.pinned and is_typed(row) else job.gpu_type

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import TypeVar
 
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.record_values import RecordValues, id_of
 from tiresias.slurm_plugin.lead.leadership import Superseded
 from tiresias.slurm_plugin.state.database import StateError
 
@@ -48,13 +50,15 @@ class Quarantine:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._errors: dict[str, _Error] = {}
-        self._records: dict[str, SlurmJob] = {}
+        self._jobs: Sequence[SlurmJob] = ()  # of the newest snapshot
+        self._is_odd = RecordValues(lambda job: not job.readable or bool(job.unmanaged))
+        self._known: dict[str, SlurmJob] = {}  # these by id, made where they are needed
         self._unreadable: frozenset[str] = frozenset()  # ids of jobs, tasks and whole arrays
         self._reported: dict[str, dict[str, None]] = {}  # what the records alone show: the jobs of which that is so
 
     def see(self, slurm: SlurmSnapshot) -> None:
         """Once for each snapshot, before any work on its jobs."""
-        now, self._records = self._clock(), {job.id: job for job in slurm.jobs}
+        now, self._jobs, self._known = self._clock(), slurm.jobs, {}
         self._errors = {
             job_id: one
             for job_id, one in self._errors.items()
@@ -62,8 +66,14 @@ class Quarantine:
             and job_id in self._records
             and self._records[job_id] == (one.record or self._records[job_id])
         }
-        self._unreadable = frozenset(job.id for job in slurm.jobs if not job.readable)
-        self._report(slurm)
+        odd = list(compress(slurm.jobs, self._is_odd.of(slurm.jobs)))
+        self._unreadable = frozenset(job.id for job in odd if not job.readable)
+        self._report(slurm.unreadable, odd)
+
+    @property
+    def _records(self) -> Mapping[str, SlurmJob]:
+        self._known = self._known or dict(zip(map(id_of, self._jobs), self._jobs, strict=True))
+        return self._known
 
     def holds(self, job_id: str) -> bool:
         """Whether the job is set aside."""
@@ -71,6 +81,8 @@ class Quarantine:
 
     def sound(self, jobs: Iterable[SlurmJob]) -> list[SlurmJob]:
         """Those that are not set aside."""
+        if not (self._errors or self._unreadable):
+            return list(jobs)
         return [job for job in jobs if not self.holds(job.id)]
 
     @contextmanager
@@ -131,10 +143,10 @@ class Quarantine:
         more = [f"{len(lines) - SHOWN_ALARMS} more alarms of this kind: see the controller's log"]
         return lines[:SHOWN_ALARMS] + more * (len(lines) > SHOWN_ALARMS)
 
-    def _report(self, slurm: SlurmSnapshot) -> None:
+    def _report(self, unreadable: Iterable[str], odd: Iterable[SlurmJob]) -> None:
         """What the records alone show; the log has each job once, as long as it is so."""
-        known, self._reported = self._reported, {words: {} for words in slurm.unreadable}
-        for job in slurm.jobs:
+        known, self._reported = self._reported, {words: {} for words in unreadable}
+        for job in odd:
             if job.unmanaged:
                 self._reported.setdefault(job.unmanaged, {})[str(job.array_id or job.id)] = None
         for words, jobs in self._reported.items():

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tiresias.protocol.control import EXIT_REQUEUE
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state import own_size
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
+FAILURES = {"FAILED", "NODE_FAIL", "BOOT_FAIL"}  # states of jobs whose runs failed
 # perhaps: in Slurm's record a job that ends while it waits starts when it ends
 NEVER_RAN = {"CANCELLED", "DEADLINE", "REVOKED"}
 
@@ -41,6 +43,7 @@ class RunAccounting:
         if is_running and run.end:  # slurmctld was killed and has forgotten the requeue
             self._close(run, 0.0)
         elif not is_running and not run.end:
+            run.ended_as = _failure(job)
             self._close(run, float(job.end_time))
 
     def close(self, runs: Iterable[RunRow], end: float) -> None:
@@ -58,8 +61,9 @@ class RunAccounting:
     def _open(self, row: JobRow, job: SlurmJob, runs: dict[int, RunRow]) -> RunRow:
         nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
         run = RunRow(
-            row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes, servers=own_size.servers(row, job)
-        )
+            row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes, servers=own_size.servers(row, job),
+            account=job.account,
+        )  # fmt: skip
         for earlier in runs.values():
             if earlier.end > run.start:  # a requeue by another user was first seen a second after its end
                 self._close(earlier, run.start)
@@ -72,6 +76,11 @@ class RunAccounting:
         """Set the end of a run; 0: it continues."""
         run.end = end and max(end, run.start)
         self._journal.save_run(run)
+
+
+def _failure(job: SlurmJob) -> str:
+    """Return the state of a job that failed; "" of one that did not, or that waited for a requeue which did not come."""
+    return job.state if job.state in FAILURES and job.exit_code != EXIT_REQUEUE else ""
 
 
 def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:

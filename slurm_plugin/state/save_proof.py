@@ -56,9 +56,18 @@ class SaveProof:
         self._late[_saver(row)] = now
         self._journal.note_late(*_saver(row), now)
 
+    @property
+    def some_were_late(self) -> bool:
+        """Whether a job was late after which its kind did not save in time again."""
+        return bool(self._late)
+
+    def is_late(self, row: JobRow, now: float) -> bool:
+        """Return whether a job of its kind was late, so that it is not preempted now."""
+        return bool(self._late) and now < self.late_until(row)
+
     def late_until(self, row: JobRow) -> float:
         """Return until when jobs of its kind are not preempted because one was late; 0: none was."""
-        at = self._late.get(_saver(row))
+        at = self._late.get(_saver(row)) if self._late else None
         return 0.0 if at is None else at + LATE_SECONDS
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 17
+SCHEMA = 20
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -60,7 +60,8 @@ TABLES = (
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
   virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
   total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real, opportunistic text,
-  elastic text, rigid text, converges text
+  elastic text, rigid text, converges text,
+  slow_nodes text, slow_until real, failed_nodes text, failed_until real
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -69,6 +70,7 @@ TABLES = (
     """create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
   pace real, cells text, lost real, timed real, samples real, expected real, servers integer,
+  ended_as text, account text,
   primary key (key, restart)
 ) without rowid""",
     LOSSES,
@@ -140,6 +142,14 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table run add column servers integer default 0",
         "alter table intent add column servers integer default 0",
     ),
+    17: (
+        "alter table job add column slow_nodes text default ''",
+        "alter table job add column slow_until real default 0",
+        "alter table job add column failed_nodes text default ''",
+        "alter table job add column failed_until real default 0",
+    ),
+    18: ("alter table run add column ended_as text default ''",),
+    19: ("alter table run add column account text default ''",),
 }
 
 

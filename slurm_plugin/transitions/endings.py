@@ -28,6 +28,12 @@ class Ending(Enum):
     ENDED_BEFORE_START = IntentOutcome.ENDED, "before it was started"
     ENDED_AT_ONCE = IntentOutcome.ENDED, "at once"
     PARKED = IntentOutcome.PARKED, "{seconds:.2f} s after the decision"
+    PARKED_BEFORE_START = IntentOutcome.PARKED, "{seconds:.2f} s after the decision; job {beneficiary} runs"
+    PARKED_IN_VAIN = (
+        IntentOutcome.PARKED,
+        "{seconds:.2f} s after the decision; Slurm did not start job {beneficiary} on its GPUs, for which no job is preempted "
+        "again for {backoff:.0f} s",
+    )
     RESTARTED = (
         IntentOutcome.RESTARTED,
         "its run was ended {seconds:.2f} s after the decision; {lost:.0f} s of it are done again",
@@ -42,6 +48,8 @@ class Ending(Enum):
         IntentOutcome.NOT_STARTED,
         "{why}; it keeps the size that its owner requested",
     )
+    NOT_SUGGESTED = IntentOutcome.NOT_STARTED, "a pin would change more than its nodes"
+    NOT_THERE = IntentOutcome.NOT_STARTED, "on {nodes} by Slurm; the pin is removed"
     LEFT_TO_SLURM = IntentOutcome.LEFT_TO_SLURM, "{why}"
     UNMANAGED = IntentOutcome.LEFT, "for partitions or nodes that are not managed"
     REFUSED = IntentOutcome.REFUSED, "{message}"

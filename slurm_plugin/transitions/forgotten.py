@@ -51,7 +51,7 @@ class ForgottenChanges:
         released = [one for one in released if one.key == row.key or one.began >= job.submit_time - 1]
         if not released:
             return False
-        given_up = released[0].kind != IntentKind.START  # that job ran on, and is pending after the run that it was in
+        given_up = released[0].kind != IntentKind.START  # that job is pending after the run that it was in
         if released[0].restart + given_up < job.restarts:
             return False
         starts = [[node for node, _ in one.nodes] for one in released if one.kind == IntentKind.START]

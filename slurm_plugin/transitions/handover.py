@@ -11,6 +11,9 @@ nodes from every later job in the same pass (job_scheduler.c), and starts it at 
 The victims that are most likely to be late are signalled first, the others once those have parked: a victim that does not save
 costs the others nothing. Victims that are preempted by a restart from the beginning are the last: they run on, in the step `parked`
 as well, until all others have parked and the beneficiary has been released.
+
+In mode assist Slurm starts the beneficiary, which it ranks before all other jobs of these nodes (assisting.py). One that is to be
+consolidated is pinned before the requeue (suggesting.py).
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Start
 from tiresias.slurm_plugin.backends.interface import JobRefused
 from tiresias.slurm_plugin.state import owned_cells
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.intents import SAVING, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
@@ -79,7 +82,7 @@ class HandingOver:
         if not intent.beneficiary or (start is None and not self._lacks_only_gpus(intent.beneficiary, now)):
             give_up(self._context, intent, now)
             return MOVED if intent.step == IntentStep.SPARE else IntentStep.REQUEUE
-        if intent.kind == IntentKind.PREEMPT and self._runs_again(intent):
+        if intent.kind in SAVING and self._runs_again(intent):
             return IntentStep.TURN
         group = group_of(self._context, intent.beneficiary)
         if any(one.step in BEFORE_PARKED for one in group):
@@ -114,18 +117,30 @@ class HandingOver:
         return report.restart == intent.restart and report.state == "running"
 
     def _hand_over(self, intent: Intent, group: Sequence[Intent], now: float) -> Result:
-        planned = Start(intent.beneficiary, intent.nodes, parts=intent.parts, servers=intent.servers)
-        start = self._started(planned, intent.cells, now)
-        for other in self._other_beneficiaries(group, intent.nodes, now):
-            self._started(other, owned_cells.of_start(other), now)
-        if start is None:
-            return STAY  # Slurm refused it: the next poll finds that it cannot start
-        if start.step != IntentStep.CONFIRM:
-            return STAY  # Slurm does not answer, or the calls are used up
+        if intent.kind == IntentKind.ASSIST:
+            self._suggest(intent.beneficiary, now)
+        elif not self._are_released(intent, group, now):
+            return STAY
         for one in group:
             self._engine.enter(one, IntentStep.REQUEUE, now)
         self._requeue_together(group, now)
         return MOVED
+
+    def _suggest(self, beneficiary: str, now: float) -> None:
+        """Pin the beneficiary of mode assist to the nodes that the plan names for it, if any. It has no other intent."""
+        start = next((one for one in self._context.reserved if one.job == beneficiary), None)
+        if start and beneficiary not in self._context.intents:
+            self._engine.begin(beneficiary, IntentKind.SUGGEST, now, start.nodes)
+            self._engine.advance(self._context.intents[beneficiary], now)
+
+    def _are_released(self, intent: Intent, group: Sequence[Intent], now: float) -> bool:
+        """Start the beneficiary, and other jobs on what it leaves; return whether Slurm may start it once the GPUs are free."""
+        planned = Start(intent.beneficiary, intent.nodes, parts=intent.parts, servers=intent.servers)
+        start = self._started(planned, intent.cells, now)
+        for other in self._other_beneficiaries(group, intent.nodes, now):
+            self._started(other, owned_cells.of_start(other), now)
+        # None: Slurm refused it, and the next poll finds that it cannot start. Else Slurm does not answer, or the calls are used up
+        return start is not None and start.step == IntentStep.CONFIRM
 
     def _requeue_together(self, group: Sequence[Intent], now: float) -> None:
         """Requeue all within milliseconds: where some run on while others have ended, Slurm expects the beneficiary's start at the
@@ -184,4 +199,4 @@ class HandingOver:
 
 def _is_to_save(intent: Intent) -> bool:
     """Whether a victim is preempted by checkpoint and has not parked."""
-    return intent.kind == IntentKind.PREEMPT and intent.step in BEFORE_PARKED
+    return intent.kind in SAVING and intent.step in BEFORE_PARKED

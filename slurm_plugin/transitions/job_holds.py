@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF
 from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob
-from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state import avoided_nodes, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentOutcome
 from tiresias.slurm_plugin.state.job_reasons import Unmovable, stored
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -75,8 +75,14 @@ class JobHolds:
             row.unmovable = stored(why, parameter)
             self._context.ledger.save(row)
 
-    def back_off(self, row: JobRow, now: float) -> None:
-        """Journal that the job is not started again for a while, twice as long after each failure."""
-        row.not_before = now + self._context.config.backoff * min(2**row.failures, MAX_BACKOFF)
+    def back_off(self, row: JobRow, now: float, failed: Sequence[str] = ()) -> None:
+        """Journal that the job is not started again for a while, twice as long after each failure.
+
+        failed: nodes on which Slurm did not start it; it avoids them for two such times.
+        """
+        seconds = self._context.config.backoff * min(2**row.failures, MAX_BACKOFF)
+        row.not_before = now + seconds
         row.failures += 1
+        if failed:
+            avoided_nodes.note_failed_start(row, failed, now + 2 * seconds)
         self._context.ledger.save(row)

@@ -128,6 +128,8 @@ class Preempting:
             return self._ended_without_save(intent, row, job, now)
         if intent.beneficiary:  # else it had saved before the controller signalled it
             self._context.ledger.note(row, intent.restart, pause=round(now - intent.began, 3))
+        if intent.kind == IntentKind.ASSIST:
+            return IntentStep.YIELDED
         return Ending.PARKED.end(seconds=now - intent.began)
 
     def _ended_without_save(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> Result:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
+from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -45,7 +46,7 @@ class Releasing:
         row, job = self._context.ledger.jobs[intent.id], self._context.backend.job(intent.id)
         if job.state == "PENDING" and row.pinned:
             with suppress(JobRefused, StateError):  # it started all the same; a pin hurts less than a hold
-                if job.priority > 0:  # released a moment ago: no pin is changed under a job that may start
+                if job.priority > 0 and not pins.is_of_pending_job(row):  # released a moment ago: it may start
                     self._holds.note_hold(row)
                     self._context.backend.hold(intent.id)
                 self._holds.unpin(intent.id)

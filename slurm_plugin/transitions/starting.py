@@ -14,11 +14,11 @@ from tiresias.slurm_plugin.state import job_reasons, own_size, own_tasks, part_p
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
 from tiresias.slurm_plugin.state.job_reasons import Rigid, Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
-from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
+from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
-from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
+from tiresias.slurm_plugin.transitions.transition_context import RUNS, TransitionContext, nodes_in_words
 from tiresias.slurm_plugin.transitions.transition_engine import STAY, Operations, Result
 from tiresias.slurm_plugin.transitions.transition_table import RELEASING_GPUS, Operation, is_overdue
 
@@ -174,10 +174,11 @@ class Starting:
         got = tuple((share.node, share.gpus) for share in job.shares)
         elsewhere = bool(got) and {node for node, _ in got} != {node for node, _ in intent.nodes}
         self._context.ledger.note_cells(row, job, "" if elsewhere else intent.cells)
-        planned = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
-        differs = "" if not got or set(got) == set(intent.nodes) else f", not on {planned} as planned"
+        differs = (
+            "" if not got or set(got) == set(intent.nodes) else f", not on {nodes_in_words(intent.nodes)} as planned"
+        )
         servers = f" with {count} servers" if (count := own_size.servers(row, job)) else ""
-        return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + servers + differs)
+        return Ending.RUNNING.end(nodes=nodes_in_words(got) + servers + differs)
 
     def _rehold(self, intent: Intent, now: float) -> Result:
         row, job = self._context.row(intent), self._context.fresh(intent.id)
@@ -189,20 +190,20 @@ class Starting:
             self._holds.note_hold(row)
             self._context.backend.hold(intent.id)
             job = self._context.fresh(intent.id) or job
-        if job.state != "PENDING":  # it started between the two polls
+        if job.state in RUNS or job.completing:  # it started between the two polls
             self._holds.lift(row.id)
             return self._confirmed(intent, job, now)
-        self._holds.back_off(row, now)
+        if job.state != "PENDING":
+            return Ending.ENDED_AT_ONCE.end()
         refused = self._context.record(intent.id) or job
         reason = refused.reason
+        nodes = [node for node, _ in intent.nodes]
+        self._holds.back_off(row, now, nodes if reason.startswith(NODES_AT_FAULT) else ())
         self._context.refusals.note(refused, reason, now)
         if pins.way(row) == pins.SIZE and OF_ONE_JOB in reason:
             self._keep_size(row, sum(gpus for _, gpus in intent.nodes), reason)
         if reason.startswith(IMPOSSIBLE) and row.failures >= IMPOSSIBLE_STARTS:
             return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.IMPOSSIBLE_STARTS, row.failures, reason))
-        if reason.startswith(NODES_AT_FAULT):
-            nodes = frozenset(node for node, _ in intent.nodes)
-            self._context.ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)
         return Ending.NOT_STARTED.end(reason=reason, seconds=row.not_before - now)
 
 

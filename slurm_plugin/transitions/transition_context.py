@@ -97,6 +97,11 @@ class TransitionContext:
         self.news.append(Decision(now, job_id, action, why))
 
 
+def nodes_in_words(nodes: NodeGpus) -> str:
+    """Return nodes with their GPUs, for the log."""
+    return ", ".join(f"{node}:{gpus}" for node, gpus in nodes)
+
+
 def is_in_run(job: SlurmJob | None, intent: Intent) -> bool:
     """Whether the run that the intent is about continues."""
     return job is not None and job.restarts == intent.restart and job.state in RUNS and not job.completing

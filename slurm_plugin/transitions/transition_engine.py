@@ -9,12 +9,19 @@ from tiresias.protocol.opportunistic_choice import RESTART
 from tiresias.slurm_plugin.admission.refusals import ANSWERED
 from tiresias.slurm_plugin.backends.interface import JobRefused
 from tiresias.slurm_plugin.state import job_reasons
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.intents import OF_PENDING_JOBS, Intent, IntentKind, IntentStep, action_of
 from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
+from tiresias.slurm_plugin.state.nodes_of_runs import last_nodes
 from tiresias.slurm_plugin.transitions.endings import End, Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
-from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, NodeParts, TransitionContext, is_in_run
+from tiresias.slurm_plugin.transitions.transition_context import (
+    NodeGpus,
+    NodeParts,
+    TransitionContext,
+    is_in_run,
+    nodes_in_words,
+)
 from tiresias.slurm_plugin.transitions.transition_table import Operation, row_of
 from tiresias.slurm_plugin.transitions.victim_group import give_up
 
@@ -59,7 +66,7 @@ class TransitionEngine:
         """Journal a new intent at its first step. `cells`, `parts`, `servers`: as in Intent; `why`: for the log, "": as usual."""
         row, job = self._context.ledger.jobs[job_id], self._context.record(job_id)
         assert job is not None  # the plan was made from these records
-        first = IntentStep.START if kind == IntentKind.START else IntentStep.HOLD
+        first = IntentStep.START if kind in OF_PENDING_JOBS else IntentStep.HOLD
         intent = Intent(
             row.key,
             job_id,
@@ -76,7 +83,8 @@ class TransitionEngine:
         )
         self._context.journal.begin(intent)
         self._context.intents[job_id] = intent
-        self._context.add_news(now, job_id, kind, why or _cause(intent, row))
+        last = last_nodes(self._context.ledger.runs[row.key])
+        self._context.add_news(now, job_id, action_of(kind), why or _cause(intent, row, last))
 
     def begin_start(
         self,
@@ -143,14 +151,14 @@ class TransitionEngine:
     def refuse(self, intent: Intent, message: str, now: float) -> None:
         """End an intent of which Slurm refused a step. The hold is lifted; no other job is concerned."""
         row = self._context.row(intent)
-        if row and intent.kind != IntentKind.START:
+        if row and intent.kind not in OF_PENDING_JOBS:
             if not is_in_run(self._context.fresh(intent.id), intent):  # its run is over, as it was meant to be
                 self.enter(intent, IntentStep.DRAIN, now)
                 return
             give_up(self._context, intent, now)
             self._holds.mark_unmovable(intent, Unmovable.PREEMPTION_REFUSED, message)
             self._holds.attempt(self._holds.lift, intent.id, now)
-        elif row:
+        elif row and intent.kind == IntentKind.START:
             self._holds.back_off(row, now)
             if job := self._context.record(intent.id):
                 reason = message.removeprefix(f"job {intent.id}: ").removesuffix(f" for job {intent.id}")
@@ -158,22 +166,33 @@ class TransitionEngine:
         self.finish(intent, Ending.REFUSED.end(message=message), now)
 
 
-def _cause(intent: Intent, row: JobRow) -> str:
-    """Why the intent was begun, for the log."""
+def _cause(intent: Intent, row: JobRow, last: frozenset[str]) -> str:
+    """Why the intent was begun, for the log. last: the nodes of the job's newest run."""
     if intent.kind == IntentKind.START:
-        return f"on {', '.join(f'{node}:{gpus}' for node, gpus in intent.nodes)}"
+        return f"on {nodes_in_words(intent.nodes)}{_of_last_run(intent.nodes, last)}"
+    if intent.kind == IntentKind.SUGGEST:
+        return f"to {nodes_in_words(intent.nodes)}, where the preempted jobs release their GPUs"
     if intent.kind == IntentKind.RESTART:
         return f"for job {intent.beneficiary}: its run is ended and starts again, {_why_ended(row)}"
     if intent.kind == IntentKind.RESIZE and row.rigid:
         return f"back to the size that it requests: {job_reasons.text(row.rigid)}"
-    if intent.kind == IntentKind.RESIZE:
-        return "so that it starts again with another number of GPUs"
+    if intent.kind == IntentKind.RESIZE and not intent.beneficiary:
+        return "so that it starts again with another number of GPUs or parameter servers"
     if intent.kind == IntentKind.REPLACE:
         return "so that it starts again without a slow node"
     if intent.beneficiary:
         return f"for job {intent.beneficiary}"
     renewed = intent.kind == IntentKind.RENEW
     return "it has saved before its time limit" if renewed else "it has saved, though late"
+
+
+def _of_last_run(nodes: NodeGpus, last: frozenset[str]) -> str:
+    """Return how many of the nodes the job's last run had: its data may still be in memory or on disks there."""
+    again = sum(node in last for node, _ in nodes)
+    if not again:
+        return ""
+    which = "the node" if len(nodes) == 1 else "the nodes" if again == len(nodes) else f"{again} of these nodes are"
+    return f", {which} of its last run"
 
 
 def _why_ended(row: JobRow) -> str:

@@ -2,9 +2,12 @@
 
     preempt:  hold -> turn -> signal -> wait -> parked -> requeue -> drain
     restart:  hold -> turn -> parked -> requeue -> drain, a preemption without a checkpoint
+    assist:   as preempt -> yielded, until Slurm has started the beneficiary (mode assist)
     renew:    hold -> signal -> wait -> requeue -> drain
-    resize:   as renew; the job then waits, and a start gives it its new size. Without signal and wait if the run made no step
+    resize:   for a beneficiary as preempt, else as renew, without signal and wait if the run made no step; a start then gives the
+              job its new size
     start:    start -> confirm, within a hand-over start -> prioritize -> confirm
+    suggest:  start -> confirm, of nodes in mode assist; confirm -> pinned where Slurm does not start the job there
     release:  pinned -> held
 
 A step is journaled before its operation is executed, and each operation is idempotent: after a crash an open intent continues at
@@ -21,9 +24,9 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, StoredWord
 
-PREEMPT, RESTART = IntentKind.PREEMPT, IntentKind.RESTART
+PREEMPT, RESTART, ASSIST = IntentKind.PREEMPT, IntentKind.RESTART, IntentKind.ASSIST
 RENEW, RESIZE, REPLACE = IntentKind.RENEW, IntentKind.RESIZE, IntentKind.REPLACE
-START, RELEASE = IntentKind.START, IntentKind.RELEASE
+START, SUGGEST, RELEASE = IntentKind.START, IntentKind.SUGGEST, IntentKind.RELEASE
 Step = IntentStep
 
 
@@ -38,12 +41,16 @@ class Operation(Enum):
     AWAIT_GROUP = "wait until all victims of the beneficiary have parked; the last one starts the beneficiary"
     REQUEUE = "requeue the job"
     AWAIT_END = "wait until the job has released its GPUs"
+    AWAIT_BENEFICIARY = "wait until Slurm has started the beneficiary, then lift the hold"
     LEAVE_RUNNING = "lift the hold of a job that could not be preempted"
     SPARE = "lift the hold of a job that was not signalled"
     START = "pin the job to its nodes and release it"
     PRIORITIZE = "give the job the highest priority"
     CONFIRM = "wait until Slurm has started the job"
     REHOLD = "hold a job again that Slurm did not start"
+    SUGGEST = "pin a job that is not held to the nodes which its victims release"
+    AWAIT_START = "wait until Slurm has started the job on these nodes"
+    TAKE_BACK = "give a job that Slurm did not start its own nodes back"
     UNPIN = "give a pending job its own nodes back"
     LIFT = "lift the hold"
 
@@ -115,16 +122,25 @@ def _save_and_requeue(kind: IntentKind) -> tuple[Transition, ...]:
     )
 
 
+def _for_a_beneficiary(kind: IntentKind, after: IntentStep | None, *unsaved: IntentStep) -> tuple[Transition, ...]:
+    """A preemption with a checkpoint. after: what follows the release of the GPUs; unsaved: where nothing has to be saved."""
+    return (
+        Transition(kind, Step.HOLD, Do.HOLD, Step.TURN, (Step.SIGNAL, *unsaved), 11, Phase.SIGNALLED, ("hold",)),
+        Transition(kind, Step.TURN, Do.AWAIT_TURN, Step.SIGNAL, (Step.WAIT, Step.SPARE), 10, Phase.RUNNING),
+        Transition(kind, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
+        Transition(kind, Step.WAIT, Do.AWAIT_SAVE, Step.PARKED, (Step.REQUEUE, *_GO_BACK), 8, Phase.SAVING, (), _SAVE),
+        Transition(kind, Step.PARKED, Do.AWAIT_GROUP, Step.REQUEUE, (Step.DRAIN, Step.TURN), 7, Phase.PARKED),
+        Transition(kind, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
+        Transition(kind, Step.DRAIN, Do.AWAIT_END, after, (), 4, Phase.LEAVING, ("job",)),
+        Transition(kind, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
+        Transition(kind, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
+    )
+
+
 TABLE = (
-    Transition(PREEMPT, Step.HOLD, Do.HOLD, Step.TURN, (Step.SIGNAL,), 11, Phase.SIGNALLED, ("hold",)),
-    Transition(PREEMPT, Step.TURN, Do.AWAIT_TURN, Step.SIGNAL, (Step.WAIT, Step.SPARE), 10, Phase.RUNNING),
-    Transition(PREEMPT, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
-    Transition(PREEMPT, Step.WAIT, Do.AWAIT_SAVE, Step.PARKED, (Step.REQUEUE, *_GO_BACK), 8, Phase.SAVING, (), _SAVE),
-    Transition(PREEMPT, Step.PARKED, Do.AWAIT_GROUP, Step.REQUEUE, (Step.DRAIN, Step.TURN), 7, Phase.PARKED),
-    Transition(PREEMPT, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
-    Transition(PREEMPT, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
-    Transition(PREEMPT, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
-    Transition(PREEMPT, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
+    *_for_a_beneficiary(PREEMPT, None),
+    *_for_a_beneficiary(ASSIST, Step.YIELDED),
+    Transition(ASSIST, Step.YIELDED, Do.AWAIT_BENEFICIARY, None, (), 13, Phase.PARKED, ("release",), _SLURM),
     Transition(RESTART, Step.HOLD, Do.HOLD, Step.TURN, (), 11, Phase.RUNNING, ("hold",)),
     Transition(RESTART, Step.TURN, Do.AWAIT_PARKED, Step.PARKED, (Step.DRAIN, Step.SPARE), 10, Phase.RUNNING),
     Transition(RESTART, Step.PARKED, Do.AWAIT_GROUP, Step.REQUEUE, (Step.DRAIN, Step.SPARE), 7, Phase.RUNNING),
@@ -133,12 +149,15 @@ TABLE = (
     Transition(RESTART, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
     Transition(RESTART, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
     *_save_and_requeue(RENEW),
-    *_save_and_requeue(RESIZE),
+    *_for_a_beneficiary(RESIZE, None, Step.REQUEUE),
     *_save_and_requeue(REPLACE),
     Transition(START, Step.START, Do.START, Step.CONFIRM, (Step.PRIORITIZE,), 12, Phase.STARTING, _START_CALLS),
     Transition(START, Step.PRIORITIZE, Do.PRIORITIZE, Step.CONFIRM, (), 5, Phase.STARTING, ("prioritize",)),
     Transition(START, Step.CONFIRM, Do.CONFIRM, None, (Step.REHOLD,), 6, Phase.STARTING, (), _SLURM),
     Transition(START, Step.REHOLD, Do.REHOLD, None, (), 3, Phase.STARTING, ("job", "job", "hold")),
+    Transition(SUGGEST, Step.START, Do.SUGGEST, Step.CONFIRM, (), 12, Phase.STARTING, ("job", "pin", "job")),
+    Transition(SUGGEST, Step.CONFIRM, Do.AWAIT_START, None, (Step.PINNED,), 6, Phase.STARTING, (), _SLURM),
+    Transition(SUGGEST, Step.PINNED, Do.TAKE_BACK, None, (), 3, Phase.STARTING, ("job", "unpin")),
     Transition(RELEASE, Step.PINNED, Do.UNPIN, Step.HELD, (), 0, Phase.STARTING, ("hold", "unpin")),
     Transition(RELEASE, Step.HELD, Do.LIFT, None, (), 0, Phase.STARTING, ("release",)),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 
-from tiresias.protocol.published_job import PublishedPause
-from tiresias.protocol.status import PublishedMoves, PublishedShadow, Status
 from tiresias.slurm_plugin.views.header import stale_after
 from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,
@@ -14,6 +14,10 @@ from tiresias.slurm_plugin.views.table_layout import (
     wrapped,
 )
 from tiresias.slurm_plugin.views.text import clock, duration, service
+
+if TYPE_CHECKING:
+    from tiresias.protocol.published_job import PublishedPause
+    from tiresias.protocol.status import PublishedMoves, PublishedShadow, Status
 
 _MAX_ALARM_LINES = 4
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tiresias.protocol.published_job import PublishedDecision
 from tiresias.slurm_plugin.views.table_layout import (
     FAINT,
     Cell,
@@ -18,10 +18,13 @@ from tiresias.slurm_plugin.views.table_layout import (
 )
 from tiresias.slurm_plugin.views.text import clock
 
+if TYPE_CHECKING:
+    from tiresias.protocol.published_job import PublishedDecision
+
 ACTION_STYLES = {
     "start": "cyan", "running": "green", "preempt": "magenta", "parked": "magenta", "ended": "bright_black",
     "left running": "yellow", "not started": "yellow", "refused": "red", "released": "yellow", "promote": "blue",
-    "shadow": "yellow", "restart": "magenta", "restarted": "magenta",
+    "shadow": "yellow", "restart": "magenta", "restarted": "magenta", "resize": "magenta",
 }  # fmt: skip
 _DECISIONS = (
     Column("time", 12, limit=12),

@@ -12,7 +12,10 @@ from tiresias.protocol.published_job import PublishedJob, PublishedProfile
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.views.alarms import pause_text
 from tiresias.slurm_plugin.views.decisions import decision_page
+from tiresias.slurm_plugin.views.gpu_use import gpu_use
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
+from tiresias.slurm_plugin.views.neighbours import interference_text, speed_text
+from tiresias.slurm_plugin.views.owners import owner_text
 from tiresias.slurm_plugin.views.predictions import end_text, last_change, servers, sizes
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
@@ -79,15 +82,14 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     for one in slurm["depends_on"] if slurm else ():
         yield "depends on", dependency(one)
     yield from _service(job)
+    if owner := owner_text(job):
+        yield "fairness", owner
     yield from _progress(job)
     if ends := end_text(job, now):
         yield "expected end", ends
-    if slow := job.get("slow_nodes"):
-        each = ", ".join(f"{printable(node, 100)} ({ratio:.1f} times as slow)" for node, ratio in slow)
-        yield (
-            "slow nodes",
-            f"{each}: slower than half of the median of its ranks, which wait for them where they train together",
-        )
+    if use := gpu_use(job):
+        yield "GPU use", use
+    yield from _on_its_nodes(explanation)
     if change := last_change(explanation.get("runs", [])):
         yield "size", change
     yield "preempted", _losses(explanation, now)
@@ -100,6 +102,20 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "preemption", f"costs {cost:.1f} s of its GPUs (measured: save, release and restart)"
     if profile := job.get("profile"):
         yield "traffic", _traffic(profile)
+
+
+def _on_its_nodes(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield the nodes on which it is slow, and what is expected beside the jobs there."""
+    if slow := explanation["job"].get("slow_nodes"):
+        each = ", ".join(f"{printable(node, 100)} ({ratio:.1f} times as slow)" for node, ratio in slow)
+        yield (
+            "slow nodes",
+            f"{each}: slower than half of the median of its ranks or servers, which wait for them where they train together",
+        )
+    if beside := interference_text(explanation.get("interference")):
+        yield "interference", beside
+    if speed := speed_text(explanation.get("speed")):
+        yield "node speed", speed
 
 
 def _size(job: PublishedJob) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 
-from tiresias.protocol.status import PublishedLoad, Status
 from tiresias.slurm_plugin.views.table_layout import (
     FAINT,
     Cell,
@@ -12,7 +13,10 @@ from tiresias.slurm_plugin.views.table_layout import (
 )
 from tiresias.slurm_plugin.views.text import duration, printable, service
 
-_MODE_STYLES = {"exact": "bold green", "shadow": "bold yellow"}
+if TYPE_CHECKING:
+    from tiresias.protocol.status import PublishedLoad, Status
+
+MODE_STYLES = {"exact": "bold green", "assist": "bold cyan", "shadow": "bold yellow"}
 
 
 def title(status: Status) -> Text:
@@ -21,7 +25,7 @@ def title(status: Status) -> Text:
     return styled(
         ("Tiresias ", "bold"),
         (printable(status.get("cluster", "?"), 24), "bold cyan"),
-        (f"  {mode}", _MODE_STYLES.get(mode, "bold")),
+        (f"  {mode}", MODE_STYLES.get(mode, "bold")),
         (_leader(status), FAINT),
         ("  paused" if status.get("paused") else "", "bold yellow"),
     )
@@ -91,14 +95,13 @@ def _milliseconds(seen: PublishedLoad) -> str:
 
 def usage(status: Status, width: int, more: str = "") -> Text:
     """Return a bar of the GPUs (managed jobs, unmanaged jobs, free) followed by its figures."""
-    nodes = status.get("nodes", [])
-    total = sum(node.get("gpus", 0) for node in nodes)
-    managed = sum(count for node in nodes for _, count in node.get("allocations", []))
-    other = sum(node.get("other_gpus", 0) for node in nodes)
+    managed, total = gpu_use(status)
+    rest = status.get("rest")
+    other = sum(node.get("other_gpus", 0) for node in status.get("nodes", [])) + (rest["other_gpus"] if rest else 0)
     queues = status.get("queues", [])
     running, waiting = sum(queue["running"] for queue in queues), sum(queue["waiting"] for queue in queues)
     share = f" {100 * managed // total}%" if total else ""
-    blocked = f"   {count} blocked" if (count := len(status.get("blocked", []))) else ""
+    blocked = f"   {count} blocked" if (count := blocked_count(status)) else ""
     tail = f" {managed}/{total} GPUs{share}   {running} running   {waiting} waiting{blocked}"
     tail += more if len(tail) + len(more) <= width else ""
     bar = max(min(width - len(tail), 60), 0)
@@ -106,6 +109,20 @@ def usage(status: Status, width: int, more: str = "") -> Text:
     return styled(
         ("━" * filled, "green"), ("━" * unmanaged, "yellow"), ("─" * (bar - filled - unmanaged), FAINT), (tail, "")
     )
+
+
+def gpu_use(status: Status) -> tuple[int, int]:
+    """Return the GPUs of managed jobs, and those of the managed nodes."""
+    nodes, rest = status.get("nodes", []), status.get("rest")
+    managed = sum(count for node in nodes for _, count in node.get("allocations", []))
+    total = sum(node.get("gpus", 0) for node in nodes)
+    return (managed + rest["managed_gpus"], total + rest["gpus"]) if rest else (managed, total)
+
+
+def blocked_count(status: Status) -> int:
+    """Return the number of jobs that do not compete, of all users."""
+    rest = status.get("rest")
+    return len(status.get("blocked", [])) + (rest["all_blocked"] if rest else 0)
 
 
 def pulse(status: Status, now: float) -> list[Cell]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tiresias.protocol.published_job import PublishedJob
-from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.views.predictions import end_in, servers, sizes
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import (
@@ -26,6 +25,10 @@ from tiresias.slurm_plugin.views.table_layout import (
     wrapped,
 )
 from tiresias.slurm_plugin.views.text import duration, gpu_time, place
+
+if TYPE_CHECKING:
+    from tiresias.protocol.published_job import PublishedJob
+    from tiresias.protocol.status import Status
 
 POINTER = Column("  ", 1)
 _WHY = "why"
@@ -72,6 +75,7 @@ STATE_STYLES = {
     "running": "green", "waiting": "yellow", "saving": "magenta", "parked": "magenta", "leaving": "magenta",
     "completing": "magenta", "starting": "cyan", "to start": "cyan", "to stop": "magenta", "blocked": "red",
 }  # fmt: skip
+KINDS = ("on nodes", "waiting", "blocked")
 NO_JOBS = "no jobs in the managed partitions"
 _OPTIONAL = {
     "sizes": "max_gpus",
@@ -91,6 +95,7 @@ class Listing:
         title: heading above the jobs
         pointer: id of the job at the pointer, "" for none; None: there is no pointer
         empty: text in place of an empty table
+        unlisted: numbers of further jobs that are in none of `jobs`, by kind (`KINDS`)
     """
 
     jobs: Sequence[PublishedJob]
@@ -98,6 +103,12 @@ class Listing:
     title: str = "jobs"
     pointer: str | None = None
     empty: str = NO_JOBS
+    unlisted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of all jobs."""
+        return len(self.jobs) + sum(self.unlisted.values())
 
 
 class JobTable:
@@ -113,6 +124,8 @@ class JobTable:
         self._listing, self._now = listing, now
         self._limits = {queue["index"]: queue["high"] for queue in status.get("queues", [])}
         self._widest = max((node.get("gpus", 0) for node in status.get("nodes", [])), default=0)
+        if rest := status.get("rest"):
+            self._widest = max(self._widest, rest["widest"])
 
     def lines(self, width: int, lines: int) -> list[Text]:
         """Return at most `lines` lines: a heading, the jobs around the pointer, and the number of the other jobs."""
@@ -124,10 +137,10 @@ class JobTable:
         columns, widths = self._columns(width)
         blocks = _Blocks(jobs, lambda job: self._block(job, columns, widths, width))
         shown = blocks.around(self._pointed(), lines - 1)
-        if len(shown) < len(jobs):
+        if len(shown) < self._listing.count:
             shown = blocks.around(self._pointed(), lines - 2)
         table = [heading(columns, widths), *(part for job in shown for part in blocks.of(job))][: lines - 1]
-        return table + ([_rest(jobs, shown)] if len(shown) < len(jobs) else [])
+        return table + ([_rest(self._listing, shown)] if len(shown) < self._listing.count else [])
 
     def _pointed(self) -> int:
         """Return the row of the pointer, 0 where there is none."""
@@ -264,10 +277,16 @@ def listed_jobs(status: Status) -> list[PublishedJob]:
     return [*status.get("jobs", []), *status.get("blocked", [])]
 
 
-def _rest(jobs: Sequence[PublishedJob], shown: Sequence[PublishedJob]) -> Text:
-    left = Counter(map(_kind, jobs)) - Counter(map(_kind, shown))
-    counts = [f"{left[kind]} {kind}" for kind in ("on nodes", "waiting", "blocked") if left[kind] or kind != "blocked"]
-    return styled((f"… and {len(jobs) - len(shown)} more: {', '.join(counts)}", FAINT))
+def unlisted_jobs(status: Status) -> dict[str, int]:
+    """Return the numbers of the jobs that an answer for one screen leaves out, by kind; {} of a whole answer."""
+    rest = status.get("rest")
+    return dict(zip(KINDS, (rest["on_nodes"], rest["waiting"], rest["blocked"]), strict=True)) if rest else {}
+
+
+def _rest(listing: Listing, shown: Sequence[PublishedJob]) -> Text:
+    left = Counter(map(_kind, listing.jobs)) - Counter(map(_kind, shown)) + Counter(listing.unlisted)
+    counts = [f"{left[kind]} {kind}" for kind in KINDS if left[kind] or kind != "blocked"]
+    return styled((f"… and {listing.count - len(shown)} more: {', '.join(counts)}", FAINT))
 
 
 def _kind(job: PublishedJob) -> str:

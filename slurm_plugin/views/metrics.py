@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from tiresias.protocol.status import PublishedNode, Status
 from tiresias.slurm_plugin.state.totals import by_partition
 from tiresias.slurm_plugin.views.cell_metrics import cell_metrics, fragmentation
+from tiresias.slurm_plugin.views.gpu_use import is_unused
 
 _SUMS = {
     "runs": ("runs", "Runs that began."),
@@ -39,8 +40,19 @@ def metrics(status: Status | None, now: float, by_account: bool = False) -> Iter
         yield from _jobs(status)
         slow = sum(bool(job.get("slow_nodes")) for job in status.get("jobs", []))
         yield _gauge(
-            "straggling_jobs", "Jobs of which ranks work for a step twice as long as the median or longer.", slow
+            "straggling_jobs",
+            "Jobs of which ranks or servers work for a step twice as long as the median or longer.",
+            slow,
         )
+        failing = sum(bool(node.get("failing")) for node in status["nodes"])
+        yield _gauge("failing_nodes", "Nodes on which runs of several users fail more often than elsewhere.", failing)
+        slow_nodes = sum(bool(node.get("slow")) for node in status["nodes"])
+        yield _gauge("slow_nodes", "Nodes on which steps persistently take longer than on other nodes.", slow_nodes)
+        slowness = {node["name"]: node.get("slowness") for node in status["nodes"]}
+        yield _labelled("node_slowness", "Seconds a step, divided by those on the median node.", "node", slowness)
+        unused = [job for job in status.get("jobs", []) if is_unused(job)]
+        yield _gauge("idle_jobs", "Running jobs that do not use their GPUs.", len(unused))
+        yield _gauge("idle_gpus", "GPUs of these jobs.", sum(job.get("gpus", 0) for job in unused))
         yield _gpus(status)
         yield from _waits(status)
         yield from _totals(status.get("totals", []), by_account)

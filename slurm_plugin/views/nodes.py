@@ -1,19 +1,22 @@
 """Map of nodes x GPUs: one cell for each GPU, in the letter and colour of the job that holds it.
 
 gpu01  A A A A     a letter: a managed job     .  free gpu02  B B . #     #: an unmanaged job         -  free but
-unavailable: the node is drained or down, its name ends in !
+unavailable: the node is drained or down, its name ends in !   The name of a node on which runs fail ends in ?
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tiresias.protocol.status import PublishedNode
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import FAINT, styled
 from tiresias.slurm_plugin.views.text import printable
+
+if TYPE_CHECKING:
+    from tiresias.protocol.status import PublishedNode, PublishedRest
 
 LEGEND = "· free   # unmanaged   - unavailable!"
 _FREE, _OTHER, _UNUSABLE = ("·", FAINT), ("#", "#14141c on #9a9aa5"), ("-", "red")
@@ -23,22 +26,28 @@ _GAP = 2
 
 
 def node_map(
-    nodes: Sequence[PublishedNode], symbols: Mapping[str, Symbol], width: int, lines: int, widest: int = 2
+    nodes: Sequence[PublishedNode],
+    symbols: Mapping[str, Symbol],
+    width: int,
+    lines: int,
+    widest: int = 2,
+    rest: PublishedRest | None = None,
 ) -> list[Text]:
     """Return the map in at most `lines` lines of `width` cells.
 
-    A GPU gets `widest` cells, or fewer where more nodes are visible that way.
+    A GPU gets `widest` cells, or fewer where more nodes are visible that way. rest: sums of nodes that are not in `nodes`.
     """
     if not nodes or lines < 1:
         return []
     name = min(max(len(printable(node["name"], _NAME_LIMIT)) for node in nodes) + 1, _NAME_LIMIT)
-    gpus = max(node.get("gpus", 0) for node in nodes)
-    cell, across = _spread(len(nodes), name + 1, max(gpus, 1), width, lines, widest)
-    shown = across * lines if across * lines >= len(nodes) else across * (lines - 1)
+    gpus = max([node.get("gpus", 0) for node in nodes] + ([rest["widest"]] if rest else []))
+    count = len(nodes) + (rest["nodes"] if rest else 0)
+    cell, across = _spread(count, name + 1, max(gpus, 1), width, lines, widest)
+    shown = across * lines if across * lines >= count else across * (lines - 1)
     drawn = [_node(node, symbols, name, gpus, cell) for node in nodes[:shown]]
     rows = -(-len(drawn) // across)  # read downwards, as the names count
     result = [styled(*_joined(drawn[row::rows])) for row in range(rows)]
-    return result + ([_rest(nodes[shown:])] if shown < len(nodes) else [])
+    return result + ([_rest(nodes[shown:], rest)] if len(drawn) < count else [])
 
 
 def _spread(nodes: int, label: int, gpus: int, width: int, lines: int, widest: int) -> tuple[int, int]:
@@ -56,10 +65,10 @@ def usable(node: PublishedNode) -> bool:
 
 
 def _node(node: PublishedNode, symbols: Mapping[str, Symbol], name: int, gpus: int, cell: int) -> list[tuple[str, str]]:
-    label = printable(node["name"], name - 1) + ("" if usable(node) else "!")
+    label = printable(node["name"], name - 1) + ("!" if not usable(node) else "?" if node.get("failing") else "")
     cells = [part for each in _cells(node, symbols) for part in _drawn(each, cell)]
     blank = " " * (gpus - node.get("gpus", 0)) * cell
-    return [(f"{label:{name}} ", "" if usable(node) else "bold red"), *cells, (blank, "")]
+    return [(f"{label:{name}} ", "bold red" if label.endswith(("!", "?")) else ""), *cells, (blank, "")]
 
 
 def _cells(node: PublishedNode, symbols: Mapping[str, Symbol]) -> list[tuple[str, str]]:
@@ -85,7 +94,9 @@ def _joined(row: list[list[tuple[str, str]]]) -> list[tuple[str, str]]:
     return parts
 
 
-def _rest(nodes: Sequence[PublishedNode]) -> Text:
-    total = sum(node.get("gpus", 0) for node in nodes)
+def _rest(nodes: Sequence[PublishedNode], rest: PublishedRest | None) -> Text:
+    total = sum(node.get("gpus", 0) for node in nodes) + (rest["gpus"] if rest else 0)
     used = sum(count for node in nodes for _, count in node.get("allocations", []))
-    return styled((f"… and {len(nodes)} more nodes: managed jobs hold {used} of their {total} GPUs", FAINT))
+    used += rest["managed_gpus"] if rest else 0
+    count = len(nodes) + (rest["nodes"] if rest else 0)
+    return styled((f"… and {count} more nodes: managed jobs hold {used} of their {total} GPUs", FAINT))

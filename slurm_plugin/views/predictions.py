@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from tiresias.protocol.published_job import PublishedJob, PublishedRun
 from tiresias.slurm_plugin.views.text import clock, duration, printable
+
+if TYPE_CHECKING:
+    from tiresias.protocol.published_job import PublishedJob, PublishedRun
 
 
 def sizes(job: PublishedJob) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tiresias.protocol.status import PublishedQueue
 from tiresias.slurm_plugin.views.table_layout import (
     Cell,
     Column,
@@ -15,6 +15,9 @@ from tiresias.slurm_plugin.views.table_layout import (
     row_line,
 )
 from tiresias.slurm_plugin.views.text import service
+
+if TYPE_CHECKING:
+    from tiresias.protocol.status import PublishedQueue
 
 _QUEUES = (
     Column("queue", 5),

@@ -6,21 +6,27 @@ short, jobs are left out first (with their number), then decisions, then nodes (
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.box import ROUNDED
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.protocol.status import Status, check_version
+from tiresias.protocol.status_version import check_version
 from tiresias.slurm_plugin.views.alarms import alarms, shadow_lines
 from tiresias.slurm_plugin.views.decisions import decision_list, decision_page
 from tiresias.slurm_plugin.views.header import brief_load, engine, engine_words, load, pulse, title, usage
-from tiresias.slurm_plugin.views.jobs import JobTable, Listing, listed_jobs
+from tiresias.slurm_plugin.views.jobs import JobTable, Listing
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
+from tiresias.slurm_plugin.views.owners import owner_lines
 from tiresias.slurm_plugin.views.queues import queue_table
-from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, UNLIMITED, styled, wrapped
+from tiresias.slurm_plugin.views.user_filter import listing_of
+
+if TYPE_CHECKING:
+    from tiresias.protocol.status import Status
 
 _WIDE, _HIGH = 150, 30
 _SIDE = 52  # cells of the left column, with its frame
@@ -44,7 +50,7 @@ def render_status(
         TiresiasError: the status has another version.
     """
     check_version(status)
-    listing = listing or Listing(listed_jobs(status), symbols_of(status.get("jobs", [])))
+    listing = listing or listing_of(status, "")
     if width >= UNLIMITED:
         return _whole(status, listing, now)
     form = _wide if width >= _WIDE and height >= _HIGH else _narrow
@@ -59,6 +65,7 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
         usage(status, _PIPE_WIDTH, brief_load(status)),
         *alarms(status, now, UNLIMITED),
         *shadow_lines(status, UNLIMITED),
+        *owner_lines(status, UNLIMITED),
         *queue_table(status.get("queues", []), 60),
         *titled(
             "nodes", node_map(status.get("nodes", []), listing.symbols, _PIPE_WIDTH, _ALL_LINES), _PIPE_WIDTH, LEGEND
@@ -74,10 +81,10 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
 def _narrow(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:
     known, nodes = listing.symbols, status.get("nodes", [])
     head = [*_header(status, width, height, now), usage(status, width, brief_load(status))]
-    head += [*alarms(status, now, width), *shadow_lines(status, width)]
+    head += [*alarms(status, now, width), *shadow_lines(status, width), *owner_lines(status, width)]
     head += queue_table(status.get("queues", []), min(width, 60))
     left = height - len(head)
-    grid = node_map(nodes, known, width, max(left // 3 - 1, 0))
+    grid = node_map(nodes, known, width, max(left // 3 - 1, 0), rest=status.get("rest"))
     left -= len(grid) + bool(grid)
     decisions = decision_list(status.get("decisions", []), now, width, min(max(left // 6, 0), 6)) if left > 6 else []
     left -= len(decisions) + bool(decisions)
@@ -95,14 +102,20 @@ def _wide(status: Status, listing: Listing, width: int, height: int, now: float)
     known, inner, side = listing.symbols, width - _FRAME, _SIDE - _FRAME
     queues = status.get("queues", [])
     top = [_spaced(usage(status, inner // 2), engine(status, now, inner // 2), inner)]
-    top += [*load(status, inner), *alarms(status, now, inner), *shadow_lines(status, inner)]
+    top += [
+        *load(status, inner),
+        *alarms(status, now, inner),
+        *shadow_lines(status, inner),
+        *owner_lines(status, inner),
+    ]
     newest = status.get("decisions", [])
     few = min(max(height // 8, 3), max(len(newest), 1))
     left = queue_table(queues, side)
     middle = height - len(top) - few - 2 * _BORDERS
-    grid = node_map(status.get("nodes", []), known, side, middle - len(left) - 2 * _BORDERS, widest=9)
+    lines = middle - len(left) - 2 * _BORDERS
+    grid = node_map(status.get("nodes", []), known, side, lines, widest=9, rest=status.get("rest"))
     right = JobTable(status, listing, now).lines(width - _SIDE - _FRAME, middle - _BORDERS)
-    grid = _airy(grid, middle - len(left) - 2 * _BORDERS)
+    grid = _airy(grid, lines)
     level = max(len(left) + len(grid) + _BORDERS, len(right))
     decisions = decision_list(newest, now, inner, few + middle - _BORDERS - level)
     sides = Table.grid(expand=True)

@@ -13,9 +13,11 @@ import string
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from tiresias.protocol.published_job import PublishedJob
+if TYPE_CHECKING:
+    from tiresias.protocol.published_job import PublishedJob
+
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 # Light enough for black letters on a dark and on a white terminal. 11 of them: no common factor with the 52 letters.
@@ -35,6 +37,7 @@ class Symbol:
 
 
 NO_SYMBOL = Symbol(" ", "")
+NONE: frozenset[str] = frozenset()
 
 
 class Symbols:
@@ -57,14 +60,17 @@ class Symbols:
         stay = [job_id for job_id in holding if job_id in self._shown]
         new = [job_id for job_id in holding if job_id not in self._shown]
         new.sort(key=lambda job_id: (job_id not in self._slots, alive[job_id].get("submit_time", 0.0), job_id))
-        near = _neighbours([alive[job_id] for job_id in holding]) if new else {}
         taken = {self._slots[job_id] for job_id in stay}
+        letters = {slot % len(LETTERS) for slot in taken}
         placed = set(stay)
+        chosen = new[: _SLOTS - len(taken)]  # the others get the slots of their numbers: no free one is left for them
+        near = _neighbours([alive[job_id] for job_id in holding], chosen) if chosen else {}
         for job_id in new:
-            colours = {self._slots[other] % len(COLOURS) for other in near[job_id] & placed}
-            slot = _free(self._slots.get(job_id, _number(job_id)) % _SLOTS, taken, colours)
+            colours = {self._slots[other] % len(COLOURS) for other in near.get(job_id, NONE) & placed}
+            slot = _free(self._slots.get(job_id, _number(job_id)) % _SLOTS, taken, letters, colours)
             self._slots[job_id] = slot
             taken.add(slot)
+            letters.add(slot % len(LETTERS))
             placed.add(job_id)
         self._shown = {job_id: _SYMBOLS[self._slots[job_id]] for job_id in holding}
         return self._shown
@@ -75,18 +81,17 @@ def symbols_of(jobs: Iterable[PublishedJob]) -> Mapping[str, Symbol]:
     return Symbols().of(jobs)
 
 
-def _free(slot: int, taken: Collection[int], colours: set[int]) -> int:
-    """Return `slot` or the next free one.
+def _free(slot: int, taken: Collection[int], used: Collection[int], colours: set[int]) -> int:
+    """Return `slot` or the next free one. `used`: the letters of the taken slots.
 
     Its letter is unused while such a letter exists; its colour is none of `colours` and similar to none of them while such
     a colour exists. The result is `slot` itself where nothing is free.
     """
     if len(taken) == _SLOTS:
         return slot
-    letters = {one % len(LETTERS) for one in taken}
-    letters = letters if len(letters) < len(LETTERS) else set()
+    letters = used if len(used) < len(LETTERS) else ()
     alike = {near for colour in colours for near in _LOOKS_LIKE[colour]}
-    for avoided in (alike, colours, set[int]()):
+    for avoided in (one for one in (alike, colours, set[int]()) if len(one) < len(COLOURS)):
         for step in range(_SLOTS):
             found = (slot + step) % _SLOTS
             if found not in taken and found % len(LETTERS) not in letters and found % len(COLOURS) not in avoided:
@@ -94,24 +99,23 @@ def _free(slot: int, taken: Collection[int], colours: set[int]) -> int:
     return slot
 
 
-def _neighbours(jobs: Sequence[PublishedJob]) -> dict[str, set[str]]:
-    """Return, for each job, the jobs on its nodes and on the adjacent nodes in the order of names, and the adjacent jobs in
-    the list.
+def _neighbours(jobs: Sequence[PublishedJob], chosen: Iterable[str]) -> dict[str, set[str]]:
+    """Return, for each chosen job, the jobs on its nodes and on the adjacent nodes in the order of names, and the adjacent jobs in
+    the list. O(nodes log nodes + jobs).
     """
-    on: dict[str, set[str]] = defaultdict(set)
+    on: dict[str, list[str]] = defaultdict(list)
     for job in jobs:
         for node, _ in job.get("nodes", []):
-            on[node].add(job["id"])
+            on[node].append(job["id"])
     order = sorted(on, key=_counted)
-    near: dict[str, set[str]] = defaultdict(set)
-    for one, other in [*((node, node) for node in order), *pairwise(order)]:
-        for job_id in on[one]:
-            near[job_id] |= on[other] - {job_id}
-        for job_id in on[other]:
-            near[job_id] |= on[one] - {job_id}
-    for before, after in pairwise(jobs):
-        near[before["id"]].add(after["id"])
-        near[after["id"]].add(before["id"])
+    place = {node: at for at, node in enumerate(order)}
+    row = {job["id"]: at for at, job in enumerate(jobs)}
+    near: dict[str, set[str]] = {}
+    for job_id in chosen:
+        at, places = row[job_id], [place[node] for node, _ in jobs[row[job_id]].get("nodes", [])]
+        around = {node for each in places for node in order[max(each - 1, 0) : each + 2]}
+        beside = {job["id"] for job in (*jobs[max(at - 1, 0) : at], *jobs[at + 1 : at + 2])}
+        near[job_id] = ({one for node in around for one in on[node]} | beside) - {job_id}
     return near
 
 

@@ -5,11 +5,15 @@ Sums and the map of nodes remain those of the cluster.
 
 from __future__ import annotations
 
-from tiresias.protocol.published_job import PublishedDecision, PublishedJob
-from tiresias.protocol.status import Status
-from tiresias.slurm_plugin.views.jobs import NO_JOBS, Listing, listed_jobs
+from typing import TYPE_CHECKING, cast
+
+from tiresias.slurm_plugin.views.jobs import NO_JOBS, Listing, listed_jobs, unlisted_jobs
 from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.views.text import printable
+
+if TYPE_CHECKING:
+    from tiresias.protocol.published_job import PublishedDecision, PublishedJob
+    from tiresias.protocol.status import Status
 
 
 def jobs_of(jobs: list[PublishedJob], user: str) -> list[PublishedJob]:
@@ -37,8 +41,13 @@ def with_decisions_of(status: Status, user: str) -> Status:
 
 def listing_of(status: Status, user: str) -> Listing:
     """Return the table of the user's jobs, in the symbols that they have on the map."""
+    holders = cast("list[PublishedJob]", status["rest"]["holders"] if "rest" in status else [])
     return Listing(
-        jobs_of(listed_jobs(status), user), symbols_of(status.get("jobs", [])), title_of(user), empty=none_of(user)
+        jobs_of(listed_jobs(status), user),
+        symbols_of([*status.get("jobs", []), *holders]),
+        title_of(user),
+        empty=none_of(user),
+        unlisted=unlisted_jobs(status),
     )
 
 

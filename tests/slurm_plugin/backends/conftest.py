@@ -52,6 +52,11 @@ class Site:
         self.backend.pin(job_id, RequestChange(nodes=(len(nodes), len(nodes)), required=nodes))
         self.backend.lift(job_id)
 
+    def shown(self, job_id: str, field: str) -> str:
+        """Return a field of `scontrol show job`."""
+        shown = self.cluster.run(["scontrol", "show", "job", "-o", job_id]).stdout
+        return next(word.removeprefix(f"{field}=") for word in shown.split() if word.startswith(f"{field}="))
+
     def job(self, job_id: str) -> SlurmJob:
         """From a snapshot."""
         return self.jobs()[job_id]

@@ -45,7 +45,8 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmS
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.observer import Observer
-from tiresias.slurm_plugin.sockets.publication import Publication, status
+from tiresias.slurm_plugin.sockets.publication import Publication
+from tiresias.slurm_plugin.sockets.status_document import whole_status
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
@@ -129,7 +130,7 @@ class Campaign:
             next_change(snapshot, config.policy)
             about: dict[str, Any] = {"alarms": quarantine.alarms()}
             shown = Publication(about, slurm, snapshot, plan, ledger.jobs, {}, {}, {}, (), config)
-            json.dumps(status(shown)).encode()
+            json.dumps(whole_status(shown)).encode()
         errors = [one for one in quarantine.alarms() if "set aside" in one]
         self.counts["exceptions"] += len(errors)
         self.failures += errors

@@ -59,8 +59,24 @@ def test_a_requeue_by_others_ends_when_it_is_seen(pending: Make) -> None:
 def test_jobs_that_are_gone_are_forgotten(pending: Make) -> None:
     memory = Memory()
     memory.fill(pending(**LEAVING), 1020.0)
-    memory.keep({"2"})
+    memory.fill_each([pending(id="2")], 1025.0)
     assert memory.fill(pending(restarts=1), 1030.0).end_time == 0
+
+
+def test_each_of_many_jobs_is_filled_as_by_itself(pending: Make, running: Make) -> None:
+    """A job runs, is requeued, leaves its nodes and runs again, beside one that only runs. A first requeue is noted, but fails."""
+    beside = running(990, id="2", shares=(NodeShare("gpu02", 2, 1, 100),))
+    holds = (NodeShare("gpu01", 4, 4, 400),)
+    first, leaving = running(1000, shares=holds), pending(**LEAVING, shares=(NodeShare("gpu01", 1, 1, 100),))
+    again = running(1100, restarts=1, shares=holds)
+    steps = [(first, None), (first, 1019), (leaving, None), (leaving, None), (pending(restarts=1), None), (again, None)]
+    together, alone = Memory(), Memory()
+    for at, (job, requeued) in enumerate([*steps, (pending(restarts=2), None)]):
+        if requeued is not None:
+            together.requeuing("1", requeued)
+            alone.requeuing("1", requeued)
+        now = 1010.0 + 10 * at
+        assert together.fill_each([beside, job], now) == [alone.fill(beside, now), alone.fill(job, now)]
 
 
 def test_mid_second_is_away_from_the_edges() -> None:

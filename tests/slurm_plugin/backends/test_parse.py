@@ -53,6 +53,26 @@ def test_gpus_of_a_node_by_type(text: str, types: tuple[tuple[str, int], ...]) -
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "gpus"),
+    [
+        ("shard:3(2/4,0/4,1/4)", "shard", (0, 2)),
+        ("gpu:a100:0(IDX:),mps:a100:13(0/100,13/100)", "mps", (1,)),
+        ("shard:3(IDX:0)", "shard", (0,)),  # 22.05
+        ("shard:a100:4(4/4,-/4)", "shard", (0,)),
+        ("gres/shard:2", "shard", ()),
+        ("gres:mps:50", "mps", ()),
+        ("gres/shard=2", "shard", ()),
+        ("shard", "shard", ()),
+        ("shards:2,gpu:shard:1,mpsx", "", ()),
+        ("shard:2(/,x/4,-)", "shard", (1,)),
+        ("", "", ()),
+    ],
+)
+def test_parts_of_gpus(text: str, name: str, gpus: tuple[int, ...]) -> None:
+    assert (parse.sharing(text), parse.shared_gpus(text)) == (name, gpus)
+
+
+@pytest.mark.parametrize(
     ("text", "sockets"),
     [
         ("gpu:4(S:0-1)", 2),

@@ -83,6 +83,29 @@ def test_a_pin_changes_the_nodes_alone(site: Site, name: str) -> None:
     assert (site.cluster.shared / file).exists(), "srun failed inside the job"
 
 
+def test_excluded_nodes_are_changed_without_a_hold_and_of_pending_jobs_only(site: Site) -> None:
+    """Mode assist pins a job that may start at any moment: Slurm starts it there, or refuses the change.
+
+    The job could run on that node once it is free: Slurm may hold a job that can run nowhere as soon as it schedules again.
+    """
+    running = site.running("--gpus=4", "--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=1")
+    pin = replace(pins.pin(running, pins.ONLY, ("gpu03",)), begins_now=False)
+    with pytest.raises(JobRefused, match="no longer pending"):
+        site.backend.pin(running.id, pin)
+    assert replace(site.backend.job(running.id), end_time=running.end_time) == running
+    waits = site.submit("--gpus=4", "--nodes=1", "--ntasks=4")
+    before = site.wait(waits, lambda job: job.reason == "Resources")
+    times = ("SubmitTime", "EligibleTime", "AccrueTime", "Priority")
+    shown = [site.shown(waits, name) for name in times]
+    site.backend.pin(waits, pin)
+    after = site.backend.job(waits)
+    assert after.excluded_nodes
+    assert "gpu03" not in after.excluded_nodes
+    assert [site.shown(waits, name) for name in times] == shown
+    site.backend.unpin(waits, RequestChange(excluded=()))
+    assert request(site.backend.job(waits)) == request(before)
+
+
 def test_no_node_but_those_known_is_pinned_to(site: Site) -> None:
     job_id = site.submit("--hold", "--gpus=1")
     with pytest.raises(JobRefused, match="Invalid node name"):

@@ -42,6 +42,7 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
         "signal": lambda: backend.signal(running, "USR2"), "requeue": lambda: backend.requeue(waiting),
         "release": lambda: backend.release(waiting), "begin_now": lambda: backend.begin_now(blocked),
         "booted": backend.booted, "rules": backend.rules, "stated_gpus": lambda: backend.stated_gpus(waiting),
+        "batch_script": lambda: backend.batch_script(waiting),
         "comments": lambda: backend.comments([int(running), int(blocked)]),
         "set_comment": lambda: backend.set_comment([blocked], "AdminComment", "Tiresias: 2nd of 3"),
     }  # fmt: skip

@@ -65,3 +65,43 @@ def test_path_and_options_are_the_users(site: Site) -> None:
         assert script_of(known, jobs[1]) == script_hash(script.encode()), words
         assert {job.id: job.script for job in known.snapshot().jobs}[jobs[1]] == script_hash(script.encode()), words
         site.cluster.run(["scancel", *jobs])
+
+
+def choices_of(known: KnownScripts, jobs: list[str]) -> list[tuple[str, str]]:
+    """As the controller finds them: it repeats the poll while the jobs are new."""
+    end = time.monotonic() + 15
+    while any(not known.job(job).script for job in jobs) and time.monotonic() < end:
+        time.sleep(0.2)
+    shown = {job.id: (job.opportunistic, job.elastic) for job in known.snapshot().jobs}
+    return [shown[job] for job in jobs]
+
+
+def test_submissions_of_one_name_with_different_choices(site: Site) -> None:
+    """One after the other, as an inserted script, on standard input, as a private copy and as an array; those of another user
+    with the same path are of that user alone."""
+    folder: Path = site.cluster.shared / "choices"
+    for path in (folder, folder / "control", folder / "checkpoints"):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o1777)
+    (folder / "job.sh").write_text(SCRIPT)
+    (folder / "job.py").write_text("#!/usr/bin/python3\n#SBATCH -o /dev/null\nprint()\n")
+    roots = {name: value.replace("/sc/", "/choices/") for name, value in ROOTS.items()}
+    cases: list[tuple[str, list[str], str, tuple[str, str]]] = [
+        ("alice", ["--elastic=1-4", "job.sh"], "", ("yes", "1-4")),
+        ("alice", ["--elastic=2-8:2", "--opportunistic=restart", "job.sh"], "", ("restart", "2-8:2")),
+        ("bob", ["--elastic=1-2", "job.sh"], "", ("yes", "1-2")),
+        ("alice", ["--opportunistic=no", "job.sh"], "", ("no", "fixed")),
+        ("alice", ["--array=1-2", "job.sh"], "", ("yes", "fixed")),
+        ("alice", ["--elastic=1-4", "-Jin"], SCRIPT, ("yes", "1-4")),
+        ("alice", ["--elastic=1-5", "-Jin"], SCRIPT, ("yes", "1-5")),
+        ("alice", ["--elastic=1-3", "job.py"], "", ("yes", "1-3")),
+    ]
+    jobs = []
+    for user, words, text, _ in cases:
+        command = ["tsbatch", "--parsable", "--hold", "--ntasks=1", "--gpus-per-task=1", *words]
+        done = site.cluster.run(command, user=user, cwd="/shared/choices", env=roots, input=text)
+        jobs.append(done.stdout.strip() + ("_1" if "--array=1-2" in words else ""))
+    known = KnownScripts(site.backend, folder / "control")
+    assert choices_of(known, jobs) == [choices for *_, choices in cases]
+    for user in ("alice", "bob"):
+        site.cluster.run(["scancel", f"--user={user}", "--state=PENDING"], user=user)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.scheduler.model import Request
+from tiresias.scheduler.place.free_capacity import free
+from tiresias.scheduler.place.placer import Placer
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
-from tiresias.slurm_plugin.cluster.islands import Held, division, on_islands
+from tiresias.slurm_plugin.cluster.islands import Held, contradictions, division, on_islands
 from tiresias.slurm_plugin.cluster.part_types import named_parts
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.config.sections import Placement
@@ -74,7 +78,7 @@ def test_whatever_the_features(features: list[str], gpus: int, kind: str) -> Non
 def test_reported_and_unreported_indexes() -> None:
     """The second job's GPUs are not reported yet: two of one island are assumed, as Slurm would select them."""
     free, held = on_islands(
-        [4, 8, 2],
+        [(2, 2), (2, 2, 2, 2), (2,)],
         [(1, 2), (4, 2), (1, 1)],
         [Held(0, 1, (3,)), Held(0, 2, ()), Held(1, 3, (0, 1, 7)), Held(2, 1, (1,)), Held(1, 0, ())],
     )
@@ -85,7 +89,7 @@ def test_reported_and_unreported_indexes() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 99), max_size=9)), max_size=5))
 def test_more_than_there_is(some: list[tuple[int, list[int]]]) -> None:
     """No record of Slurm makes free capacity negative."""
-    free, held = on_islands([4], [(2,)], [Held(0, gpus, tuple(indexes)) for gpus, indexes in some])
+    free, held = on_islands([(2, 2)], [(2,)], [Held(0, gpus, tuple(indexes)) for gpus, indexes in some])
     assert (free >= 0).all()
     assert (held >= 0).all()
 
@@ -163,3 +167,38 @@ def test_without_features_there_are_no_islands(ledger: Ledger, running: Callable
     found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
     assert (found.nodes.topology.divisions, found.nodes.topology.names) == ((), ("leaf", "node", "gpu"))
     assert (found.nodes.free.islands.size, found.allocations.resources.islands.size) == (0, 0)
+
+
+MIG = replace(NODE, gpus=7, gpu_type="a100,1g.10gb", gpus_by_type=(("a100", 1), ("1g.10gb", 6)), features=("nvlink:7",))
+
+
+@pytest.mark.parametrize("levels", [LEVELS, ()])
+def test_types_of_different_numbers_are_counted_apart(
+    ledger: Ledger, running: Callable[..., SlurmJob], levels: tuple[str, ...]
+) -> None:
+    """By the types that Slurm reports, whatever the order of the indexes. A GPU of which a job holds a shard is not free."""
+    shares = (NodeShare("gpu01", 2, 1, 100, (0, 3), (("1g.10gb", 2),)),)
+    shard = running(1000, id="2", gpus=0, sharing="shard", shares=(NodeShare("gpu01", 0, 1, 100, shared_gpus=(6,)),))
+    slurm = SlurmSnapshot(1001, (running(1000, gpus=2, shares=shares), shard), (MIG, replace(NODE, name="gpu02")))
+    found = Observer(Config(placement=Placement(islands=levels)), ledger).observe(slurm, ledger.apply(slurm), {})
+    topology = found.nodes.topology
+    assert (topology.part_sizes(0), topology.uneven) == ((1, 6), {0: (1, 6)})
+    assert found.nodes.free["gpus"].tolist() == [4, 4]
+    assert found.nodes.free.islands[0].tolist() == [1, 3]
+    assert found.allocations.resources.islands.tolist() == [[0, 2]]
+    placer = Placer(found)
+    space = placer.space(free(found.nodes))
+    for kind, most in (("a100", 1), ("1g.10gb", 3)):
+        request = placer.kind(Request(gpu_type=kind))
+        assert placer.place(request, most, space) == ((0, most),)
+        assert placer.place(request, most + 1, space) is None
+    assert placer.possible(placer.kind(Request(gpu_type="1g.10gb")), 6)
+    assert not placer.possible(placer.kind(Request(gpu_type="a100")), 2)
+    assert topology.of_nodes(np.array([1, 0])).part_sizes(1) == (1, 6)
+
+
+def test_features_that_do_not_divide_a_node_as_its_types_do() -> None:
+    assert list(contradictions(MIG, LEVELS)) == [
+        "nvlink:7 is ignored: its GPUs are counted by type (gpu:a100:1, gpu:1g.10gb:6)"
+    ]
+    assert not list(contradictions(replace(TYPED, features=("socket:2",)), LEVELS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -147,3 +148,23 @@ def test_a_change_that_takes_cells_from_a_running_job_is_refused(journal: Journa
     check_change(config(virtual_cluster("prod", 2)), in_cells, {"1": "prod"})
     with pytest.raises(UsageError, match="virtual cluster prod: job 1 runs in cells that this change takes from it"):
         check_change(config(virtual_cluster("research", 1)), in_cells, {"1": ""})
+
+
+def test_a_report_that_is_requested_during_a_decision_has_the_cells(
+    journal: Journal, pending: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another thread: here at the moment before the rule decides."""
+    snapshot, slurm = observed(journal, waiting(pending, "prod", "research"), "gpu01", "gpu02")
+    pools = PartitionPools(TWO)
+    pools.decide(snapshot, slurm)
+    decide, found = pools._tenants.decide, []
+
+    def decided(*arguments: Any) -> Any:
+        found.append(pools.report(trees=False))
+        return decide(*arguments)
+
+    monkeypatch.setattr(pools._tenants, "decide", decided)
+    pools.decide(snapshot, slurm)
+    [report] = found
+    assert report is not None
+    assert [cluster.name for cluster in report.clusters] == ["prod", "research"]

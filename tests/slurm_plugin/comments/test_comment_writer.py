@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -79,6 +80,18 @@ def test_a_text_is_set_once_and_changed_after_the_interval(pending: Make) -> Non
     slurm.clock.now += 60.0
     go(one, jobs, r1="other", r2="2nd")
     assert slurm.shown[1] == "Tiresias: other"
+
+
+def test_a_job_that_runs_again_between_two_passes_gets_its_text_at_once(running: Make) -> None:
+    """As an elastic job with another size: its start has removed the text of the run before."""
+    slurm = Slurm(Clock(), r1="")
+    one, first = writer(slurm, interval=300.0), running(5, id="1", raw_id=1)
+    go(one, [first], r1="8 GPUs")
+    slurm.shown[1] = ""
+    go(one, [replace(first, restarts=1)], r1="4 GPUs")
+    assert slurm.shown == {1: "Tiresias: 4 GPUs"}
+    go(one, [replace(first, restarts=1)], r1="4 GPUs, later")
+    assert slurm.shown == {1: "Tiresias: 4 GPUs"}, "once in an interval"
 
 
 def test_equal_texts_are_one_command(pending: Make) -> None:

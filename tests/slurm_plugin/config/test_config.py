@@ -81,11 +81,11 @@ def test_variables_that_mean_other_things_are_no_keys(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('mode = "exatc"', ["mode = 'exatc'", "shadow, exact"]),
+        ('mode = "exatc"', ["mode = 'exatc'", "shadow, assist, exact"]),
         ('moed = "exact"', ["unknown key moed", "did you mean mode?"]),
         ("[policy]\nthreshold = [1]", ["unknown key policy.threshold", "did you mean policy.thresholds?"]),
         ("[polcy]\nname = 'las'", ["unknown key polcy", "did you mean policy?"]),
-        ("zzz = 1", ["unknown key zzz", "allowed are mode, partitions"]),
+        ("zzz = 1", ["unknown key zzz", "allowed are mode, shadow_of, partitions"]),
         ("policy = 3", ["policy must be a table"]),
         ("period = '5'", ["period = '5'", "seconds above 0"]),
         ("[placement]\npart_types = ['s0']", ["placement.part_types = ", "none or several different ones"]),
@@ -196,3 +196,25 @@ def test_a_partition_with_a_policy_of_its_own(file: Path) -> None:
 )
 def test_mistakes_in_the_policy_of_a_partition(file: Path, text: str, words: str) -> None:
     assert words in mistake(file, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('[policy]\nsizing = "minimum_first"', "policy.sizing"),
+        ('[policy.partitions.gpu]\nsizing = "minimum_first"', "policy.sizing"),
+        ('[placement]\nstragglers = "replace"', 'placement.stragglers = "replace"'),
+        (
+            '[policy]\nadmission = "gpu_quotas"\n[[virtual_cluster]]\nname = "a"\naccounts = ["a"]\n'
+            'cells = [{ level = "node", count = 1 }]',
+            "virtual_cluster",
+        ),
+    ],
+)
+def test_mode_assist_refuses_what_slurm_does_itself(file: Path, text: str, named: str) -> None:
+    file.write_text(f'mode = "assist"\n{text}')
+    with pytest.raises(UsageError, match=f"{named}.*: not in mode assist") as found:
+        load(file, {}, {})
+    assert "\n" not in str(found.value)
+    file.write_text('mode = "assist"')
+    assert load(file, {}, {}).config.acts

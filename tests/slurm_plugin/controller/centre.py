@@ -34,7 +34,7 @@ USUAL: dict[str, dict[str, Any]] = {
     },
     "policy": {"name": "las", "thresholds": [6.0], "min_run": 1.0, "min_run_cost_factor": 0.0},
     "preemption": {"deadline": 20.0, "start_timeout": 3.0, "backoff": 1.0},
-    "placement": {},
+    "placement": {"failing_nodes": "show"},  # tests that share a cluster let jobs fail
 }
 TIMEOUT_S = 60.0
 _numbers = itertools.count()
@@ -87,7 +87,7 @@ class Centre:
         program: Sequence[str] = ("tiresias", "controller", "--config"),
         env: dict[str, str] | None = None,
     ) -> None:
-        """Start a controller; return after its first cycle."""
+        """Start a controller; return after its first cycle: in mode exact job_submit.lua then delays new jobs."""
         self.config = config
         with (self.cluster.log / "controller.log").open("ab") as log:
             self._process = self.cluster.popen(
@@ -231,9 +231,12 @@ class Centre:
             self.cancel(job, user=user)
             process.wait(TIMEOUT_S)
 
-    def train(self, *options: str, seconds: float = 60.0, habit: str = "good", **more: Any) -> str:
-        """Submit a job that can be preempted; `habit` as in train.py."""
-        return self.submit(*options, command=f"exec python3 {TRAIN} {seconds} {habit}", by="tsbatch", **more)
+    def train(
+        self, *options: str, seconds: float = 60.0, habit: str = "good", until_preempted: bool = False, **more: Any
+    ) -> str:
+        """Submit a job that can be preempted; `habit` and `until_preempted` as in train.py."""
+        words = [str(seconds), habit, *(["until-preempted"] if until_preempted else [])]
+        return self.submit(*options, command=f"exec python3 {TRAIN} {' '.join(words)}", by="tsbatch", **more)
 
     def wait_until_preemptable(self, job: str) -> None:
         """Wait until the job runs and has reported that it can save."""

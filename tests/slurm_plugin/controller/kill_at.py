@@ -2,8 +2,8 @@
 
     python3 kill_at.py KIND STEP before|after CONFIG
 
-STEP is a journaled step of a start or a preemption, "begin" for its first line, "finish" for its last, or "pinned" of a start: the
-pin and its read-back, before the release.
+STEP is a journaled step of a start or a preemption, "begin" for its first line, "finish" for its last, or "pinned" of a start or a
+suggestion of nodes (mode assist): the pin and its read-back, before the release.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tiresias.__main__ import main
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.transitions.starting import Starting
+from tiresias.slurm_plugin.transitions.suggesting import Suggesting
 
 KIND, STEP, WHEN, CONFIG = sys.argv[1:]
 
@@ -38,5 +39,6 @@ def _deadly(owner: type, name: str) -> None:
 
 for method in ("begin", "step", "finish"):
     _deadly(Journal, method)
-_deadly(Starting, "_pinned")
+for pinning in (Starting, Suggesting):
+    _deadly(pinning, "_pinned")
 sys.exit(main(["controller", "--config", CONFIG]))

@@ -92,7 +92,7 @@ def test_hundreds_of_jobs_at_a_limit_keep_no_gpu_from_an_honest_job(limited: Cen
     limited.wait_for_state(f"{array}_0", "RUNNING")
     for _ in range(5):
         honest = limited.submit(gpus=4, command="true")
-        limited.wait_for_state(honest, "COMPLETED", seconds=10)
+        limited.wait_for_state(honest, "COMPLETED")
     running = [job["id"] for job in limited.status()["jobs"] if job["state"] == "RUNNING"]
     # the last honest job may still be shown as running
     assert len([job for job in running if job.startswith(f"{array}_")]) == 1

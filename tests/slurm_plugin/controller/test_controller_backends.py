@@ -22,7 +22,7 @@ def selected(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -
 
 
 def test_start_preempt_finish(selected: Centre) -> None:
-    large = selected.train(gpus=16, seconds=4)
+    large = selected.train(gpus=16, seconds=4, until_preempted=True)
     selected.wait_until_preemptable(large)
     small = selected.submit(command="sleep 1", user="bob")
     selected.wait_for_state(small, "COMPLETED")

@@ -51,6 +51,10 @@ def test_a_job_gets_what_is_left_and_gives_it_back(elastic: Centre) -> None:
     elastic.wait_for_state(other, "COMPLETED")
     wait_for_size(elastic, job, 16)
     assert elastic.state(job) == "RUNNING"
+    grew, shrank = elastic.reasons(job, "resize")
+    assert grew.startswith("from 10 to 16 GPUs on idle GPUs")
+    assert shrank.startswith("from 16 to 10 GPUs ")
+    assert elastic.reasons(job, "preempt") == [], "it went on at once"
 
 
 def test_nodes_change_where_gpus_are_stated_for_each_node(elastic: Centre) -> None:

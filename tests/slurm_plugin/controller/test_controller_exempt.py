@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 def test_jobs_of_exempt_users_are_never_changed(centre: Centre) -> None:
     centre.restart(exempt={"users": ["bob"]})
     foreign = centre.train(gpus=16, seconds=12, user="bob")
-    record = centre.wait_for_state(foreign, "RUNNING", seconds=10)  # at once: job_submit.lua does not delay it
+    record = centre.wait_for_state(foreign, "RUNNING")
+    assert record["EligibleTime"] == record["SubmitTime"], "job_submit.lua delayed it"
     own = centre.submit(gpus=4, command="true")
     reported = f"job {foreign}: user bob is exempt (exempt.users): Slurm alone schedules it"
     centre.wait_until(

@@ -25,7 +25,7 @@ def test_a_job_resumes_after_its_time_limit(centre: Centre) -> None:
 
 
 def test_the_cost_of_a_preemption_is_measured(centre: Centre) -> None:
-    large = centre.train(gpus=16, seconds=10)
+    large = centre.train(gpus=16, seconds=10, until_preempted=True)
     centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
     centre.wait_for_state(small, "COMPLETED")

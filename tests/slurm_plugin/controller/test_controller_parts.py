@@ -50,7 +50,7 @@ def test_a_job_has_the_gpus_of_the_socket_that_its_request_names(sockets: Centre
 
 def test_a_preempted_job_has_its_owners_request_again(sockets: Centre) -> None:
     sockets.restart(placement=PARTS)
-    job = sockets.train(gpus=2, seconds=8)
+    job = sockets.train(gpus=2, seconds=8, until_preempted=True)
     sockets.wait_until_preemptable(job)
     assert requested(sockets, job) in (["gres/gpu:s0:2", "gres/gpu:s0:1"], ["gres/gpu:s1:2", "gres/gpu:s1:1"])
     large = sockets.submit(gpus=4, command="sleep 5", user="bob")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.sandbox
 
 def test_a_preempted_job_resumes_at_once_and_completes(centre: Centre) -> None:
     before = totals(centre)
-    large = centre.train(gpus=16, seconds=4)
+    large = centre.train(gpus=16, seconds=4, until_preempted=True)
     centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
     assert centre.wait_for_state(small, "COMPLETED")["Restarts"] == "0"
@@ -123,7 +123,7 @@ def test_a_job_that_never_commits_runs_on(centre: Centre) -> None:
 
 def test_a_job_that_hangs_while_saving_resumes_from_its_older_checkpoint(centre: Centre) -> None:
     centre.restart(preemption={"deadline": 2.0})
-    large = centre.train(gpus=16, seconds=3, habit="hangs")
+    large = centre.train(gpus=16, seconds=3, habit="hangs", until_preempted=True)
     centre.wait_until_preemptable(large)
     first = centre.cluster.shared / "tiresias/checkpoints" / large / "step-5"
     centre.wait_until(first.exists, "it saves no first checkpoint", large)
@@ -136,7 +136,7 @@ def test_a_job_that_hangs_while_saving_resumes_from_its_older_checkpoint(centre:
 
 def test_a_job_that_saves_too_late_is_not_left_parked(centre: Centre) -> None:
     centre.restart(preemption={"deadline": 2.0})
-    large = centre.train(gpus=16, seconds=3, habit="slow")
+    large = centre.train(gpus=16, seconds=3, habit="slow", until_preempted=True)
     centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
     centre.wait_until(
@@ -181,7 +181,7 @@ def test_a_user_who_requeues_a_job_that_is_being_preempted_does_no_harm(centre: 
 
 
 def test_a_job_that_its_owner_holds_while_it_runs_stays_held_after_its_preemption(centre: Centre) -> None:
-    large = centre.train(gpus=16, seconds=3)
+    large = centre.train(gpus=16, seconds=3, until_preempted=True)
     centre.wait_until_preemptable(large)
     centre.scontrol("hold", large, user="alice")
     small = centre.submit(command="sleep 1", user="bob")

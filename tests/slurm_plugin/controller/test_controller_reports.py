@@ -79,6 +79,9 @@ def test_two_sizes_of_an_elastic_job_predict_the_others(centre: Centre) -> None:
     job = centre.train(*request, gpus=0, seconds=600, habit="reports")
     centre.wait_until(lambda: (16, True) in sizes(centre, job), "its steps on 16 GPUs are not timed", job)
     assert (centre.published(job)["min_gpus"], centre.published(job)["max_gpus"]) == (2, 16)
+    shown = ["squeue", "--noheader", f"--job={job}", "-O", "admin_comment:120"]
+    ends = r"Tiresias: 16 GPUs \(elastic: 2 to 16\); ends about \S+ \(90%: \S+ to \S+\)"
+    centre.wait_until(lambda: re.match(ends, centre.cluster.run(shown).stdout), "no comment", job, seconds=180)
     other = centre.train(gpus=6, seconds=600, user="bob")
     centre.wait_for_state(other, "RUNNING")
     centre.wait_until(lambda: (10, True) in sizes(centre, job), "its steps on 10 GPUs are not timed", job)
@@ -97,3 +100,21 @@ def sizes(centre: Centre, job: str) -> list[tuple[int, bool]]:
     """Return the GPUs of each run, and whether its steps are timed."""
     query = f"select gpus, timed is not null from run join job using (key) where id = '{job}' order by restart"
     return [(gpus, bool(timed)) for gpus, timed in centre.query_journal(query)]
+
+
+@pytest.mark.long
+def test_a_new_job_is_timed_at_several_sizes(centre: Centre) -> None:
+    policy = {
+        "sizing": "marginal_gain",
+        "preemption_cost": 1.0,
+        "cooldown": 0.0,
+        "size_samples": 3,
+        "sample_time": 10.0,
+    }
+    centre.restart(policy=policy, placement={"trial": "anywhere"}, progress={"timed": 2.0})
+    request = ("--elastic=2-16:2", "--ntasks=4", "--gpus-per-task=1")
+    job = centre.train(*request, gpus=0, seconds=600, habit="reports")
+    centre.wait_until(lambda: len({gpus for gpus, _ in sizes(centre, job)}) >= 3, "not three sizes", job)
+    centre.wait_until(lambda: reported(centre, job)["sizes"], "no size is predicted", job)
+    samples = [why for why in centre.reasons(job, "resize") if "to time its steps there (policy.size_samples)" in why]
+    assert len(samples) >= 2, "each sample after the first run is a change of size"

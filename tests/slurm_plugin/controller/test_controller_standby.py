@@ -76,7 +76,7 @@ def test_a_killed_leader_is_replaced_in_the_middle_of_a_preemption(centre: Centr
     assert done.returncode == 1
     assert "leads; ask there" in done.stderr
     centre.wait_until(lambda: centre.status()["leader"]["standby"], "the leader does not detect the standby")
-    large = centre.train(gpus=16, seconds=4, habit="slow")
+    large = centre.train(gpus=16, seconds=4, habit="slow", until_preempted=True)
     centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
     centre.wait_until(lambda: centre.published(large).get("phase") == "saving", "it does not save", large)

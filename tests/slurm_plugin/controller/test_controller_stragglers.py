@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from tests.slurm_plugin.controller.centre import TRAIN, Centre
+from tests.slurm_plugin.controller.test_controller_kill import KILL_AT
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 SLOW = "gpu02"
+KILLS = [
+    ("replace", "begin", "before"),
+    ("replace", "begin", "after"),
+    ("replace", "wait", "after"),
+    ("replace", "drain", "before"),
+    ("replace", "finish", "after"),
+    ("start", "begin", "after"),
+    ("start", "pinned", "before"),
+]
 
 
 @pytest.fixture
@@ -58,3 +69,29 @@ def test_a_slow_node_is_replaced_where_that_is_configured(slowed: Centre) -> Non
     reasons = slowed.reasons(job, "replace")
     assert reasons[0].startswith(f"so that it starts again without {SLOW} (")
     assert slowed.explain(job)["job"]["preemptions"] <= 1
+
+
+def run_until_killed(centre: Centre, point: tuple[str, str, str]) -> None:
+    """Run the controller on the same state until it kills itself at that step (kill_at.py)."""
+    config = centre.config
+    centre.stop("KILL")
+    with suppress(AssertionError):  # it may end before it answers
+        centre.start(config, program=("python3", KILL_AT, *point))
+    centre.wait_until(lambda: centre.exit_code is not None, f"the controller did not reach {point}", seconds=120)
+    assert centre.exit_code in (137, -9), "it ended, but not by its own SIGKILL"
+
+
+@pytest.mark.long
+def test_a_slow_node_is_avoided_whenever_the_controller_is_killed(slowed: Centre) -> None:
+    job = start(slowed, "replace")
+    slowed.wait_for_state(job, "RUNNING")
+    for point in KILLS:
+        run_until_killed(slowed, point)
+    slowed.start(slowed.config)
+    slowed.wait_until(lambda: len(nodes(slowed, job)) == 2, "it does not start again", job, seconds=120)
+    assert nodes(slowed, job)[1] == {"gpu01", "gpu03", "gpu04"}
+    slowed.scontrol("requeue", job)  # by an administrator: the third run avoids the node, too
+    slowed.wait_until(lambda: len(nodes(slowed, job)) == 3, "it does not start a third time", job, seconds=120)
+    assert nodes(slowed, job)[2] == {"gpu01", "gpu03", "gpu04"}
+    [(kept,)] = slowed.query_journal(f"select slow_nodes from job where id = '{job}'")
+    assert kept == SLOW

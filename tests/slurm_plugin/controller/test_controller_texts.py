@@ -102,3 +102,28 @@ def test_hostile_texts_stay_plain_text(centre: Centre) -> None:
     assert decided
     assert all(HARMLESS.fullmatch(f"{action} {why}") for action, why in decided)
     centre.cancel(*jobs)
+
+
+@pytest.mark.long
+def test_status_of_several_clusters(centre: Centre) -> None:
+    """The same controller under two names, and a socket at which none answers."""
+    job = centre.train(gpus=4)
+    centre.wait_until_preemptable(job)
+    socket = "/run/tiresias/control.sock"
+    names = f"TIRESIAS_CLUSTERS=alpha={socket},beta={socket},gamma=/run/tiresias/none.sock"
+
+    def ask(*options: str, code: int = 1) -> str:
+        done = centre.cluster.run(["env", names, "tiresias", "status", "--clusters", *options], check=False)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    shown = ask("--user", "alice").splitlines()
+    assert [line.split()[0] for line in shown[1:4]] == ["alpha", "beta", "gamma"]
+    assert "no controller answers at /run/tiresias/none.sock" in shown[3]
+    titles = [line for line in shown if "jobs of alice on" in line]
+    assert [title.split()[5] for title in titles] == ["alpha", "beta"]
+    assert sum({job, "running", "4"} <= {*line.split()} for line in shown) == 2, "\n".join(shown)
+    found = json.loads(ask("--json"))
+    assert found["alpha"]["jobs"] == found["beta"]["jobs"]
+    assert "no controller" in found["gamma"]["error"]
+    assert ask("--watch", code=2) == ""

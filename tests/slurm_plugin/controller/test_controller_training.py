@@ -27,7 +27,7 @@ STEPS = 125 * (PREEMPTIONS + 1)  # 2.5 seconds of paced training for each run
 MAX_TRAINING_S = 1.5  # from a run's first step until the job that preempts it is submitted
 START_S = 600.0  # four ranks import PyTorch on two cores, perhaps during other tests
 EXAMPLE = "/opt/tiresias/docs/examples/ddp.py"
-PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
+PLAIN, PACED = (f"python3 /opt/tiresias/tests/checkpoint/adapters/paced.py {seconds}" for seconds in (0, 0.02))
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 ROOTS = {
     "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control",
@@ -89,13 +89,13 @@ def preempt(centre: Centre, large: str, after: float) -> None:
 
 
 def weights(folder: Path) -> dict[str, bytes]:
-    found = torch.load(folder / "weights.pt", weights_only=True)
+    found = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
     return {name: tensor.numpy().tobytes() for name, tensor in found.items()}
 
 
 @pytest.mark.long
 def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Centre) -> None:
-    whole = submit(centre, "whole", "python3", by="sbatch")
+    whole = submit(centre, "whole", PLAIN, by="sbatch")
     centre.wait_for_state(whole, "COMPLETED", seconds=START_S)
     large = submit(centre, "large", PACED, by="tsbatch")
     moments = random.Random(PREEMPTIONS)

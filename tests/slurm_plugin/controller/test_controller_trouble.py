@@ -58,7 +58,7 @@ def test_after_a_failure_that_no_single_job_explains_las_decides(centre: Centre)
 
 @pytest.mark.parametrize("end", [pytest.param("TERM", marks=pytest.mark.long), "KILL"])
 def test_slurm_schedules_alone_when_the_controller_has_ended(centre: Centre, end: str) -> None:
-    filler = centre.train(gpus=16, seconds=6)
+    filler = centre.train(gpus=16, seconds=6, until_preempted=True)
     centre.wait_until_preemptable(filler)
     waiting = [centre.submit(gpus=8, command="sleep 1", user="bob") for _ in range(3)]
     # It was preempted, so it is held and was pinned before.
@@ -139,7 +139,7 @@ def test_slurmctld_is_down_while_a_job_parks(centre: Centre) -> None:
 
 
 def _saving(centre: Centre) -> tuple[str, str]:
-    large = centre.train(gpus=16, seconds=4, habit="slow")
+    large = centre.train(gpus=16, seconds=4, habit="slow", until_preempted=True)
     centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
     centre.wait_until(lambda: centre.published(large).get("phase") == "saving", "it does not save", large)

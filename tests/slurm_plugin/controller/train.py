@@ -1,11 +1,14 @@
 """A training program for tests: twenty steps per second, full checkpoints, and optionally one kind of wrong behaviour.
 
-    train.py SECONDS [good|ranks|straggles|reports|ignores|hangs|slow]
+    train.py SECONDS [good|ranks|straggles|reports|served|sensitive|ignores|hangs|slow] [until-preempted]
 
 good: saves and ends on request, one process for the whole job.  ranks: so, as one of several ranks.
 straggles: as ranks, whose steps are made together, ten times as slow on the node that the file /shared/slow names.
-reports: as good, and reports its progress and loss.  ignores: continues to train without saving.
+reports: as good, and reports its progress and loss.  served: so, with steps that are faster by the number of parameter servers.
+sensitive: as reports, three times as slow on the node that the file /shared/slow names.
+ignores: continues to train without saving.
 hangs: saves at its fifth step, and hangs in the requested save.  slow: the requested save takes four seconds.
+until-preempted: the last step is made by a resumed run only, however late the first one is preempted.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from tiresias.checkpoint import Checkpointer
 
 STEPS_PER_SECOND = 20
 SLOW = Path("/shared/slow")
+UNTIL_PREEMPTED = "until-preempted"
 
 
-def main(seconds: float, habit: str = "good") -> None:
+def main(seconds: float, habit: str = "good", end: str = "") -> None:
     checkpointer = Checkpointer.from_env()
     if habit == "straggles":
         checkpointer.report_every(0.05)
@@ -31,12 +35,13 @@ def main(seconds: float, habit: str = "good") -> None:
     step = first = found.step if found else 0
     print(f"from step {step}", flush=True)
     while step < seconds * STEPS_PER_SECOND:
-        time.sleep((10 if habit == "straggles" and is_slow() else 1) / STEPS_PER_SECOND)
-        step += 1
+        time.sleep(slowness(habit) / STEPS_PER_SECOND)
+        if first or end != UNTIL_PREEMPTED or step + 1 < seconds * STEPS_PER_SECOND:
+            step += 1
         if habit == "straggles":
             with checkpointer.exchange():
                 wait_for_others(step)
-        if habit == "reports":
+        if habit in ("reports", "served", "sensitive"):
             loss = 1.0 / (0.01 * step + 0.5) + 0.1
             checkpointer.report(step, total_steps=int(seconds * STEPS_PER_SECOND), loss=loss, samples=64 * step)
         if habit == "hangs" and step == 5:
@@ -44,6 +49,13 @@ def main(seconds: float, habit: str = "good") -> None:
         if checkpointer.should_stop(step) and habit != "ignores":
             save_and_exit(checkpointer, step, habit if not first else "good")
     print(f"done at step {step}", flush=True)
+
+
+def slowness(habit: str) -> float:
+    """Return how many times longer a step takes than usual."""
+    if habit == "served":
+        return 4.0 / int(os.environ["TIRESIAS_SERVERS"])
+    return {"straggles": 10.0, "sensitive": 3.0}.get(habit, 1.0) if is_slow() else 1.0
 
 
 def is_slow() -> bool:

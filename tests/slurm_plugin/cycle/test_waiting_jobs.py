@@ -34,7 +34,7 @@ def comments(pending: Callable[..., SlurmJob]) -> dict[str, str]:
     plan, parts = VirtualClusterRule(DECLARED).decide(snapshot, FIFO)
     records = [pending(id=name, raw_id=int(name), gpus=GPUS, priority=0) for name in "123"]
     slurm = SlurmSnapshot(snapshot.time, tuple(records), ())
-    found = [*comments_of(slurm, Decided(records, {}, snapshot, plan, parts, 0.0))]
+    found = [*comments_of(slurm, Decided(records, {}, snapshot, plan, parts, 0.0), {}, {})]
     assert len({one.name for one in found}) == len(found), "no job has two comments"
     return {one.name: one.text for one in found}
 

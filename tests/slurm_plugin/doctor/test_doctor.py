@@ -44,6 +44,14 @@ def test_a_cluster_that_only_lacks_accounting(cluster_of: ClusterOf) -> None:
         assert found[about]["level"] == "fine", found[about]
 
 
+@pytest.mark.long
+def test_nodes_report_their_image_tools(cluster_of: ClusterOf) -> None:
+    words = ["srun", "--nodes=2", "--ntasks-per-node=1", "tiresias", "doctor", "--node"]
+    lines = cluster_of("forky").run(words, user="alice", timeout=60).stdout.splitlines()
+    reasons = "DMTCP cannot be used: dmtcp_launch is not in PATH; CRIU cannot be used: criu is not in PATH"
+    assert sorted(lines) == [f"advice: image tools: {node}: {reasons}" for node in ("gpu01", "gpu02")]
+
+
 def test_a_user_without_rights_sees_the_command_that_grants_them(cluster_of: ClusterOf) -> None:
     code, found = look(cluster_of("forky"), user="alice", state="/var/lib/nobody/tiresias")
     assert code == 1

@@ -24,7 +24,7 @@ SECONDS = 600.0
 OPERATIONS = sorted(  # what changes a job: all that name one, but for reads of its record
     name
     for name, method in inspect.getmembers(Backend, inspect.isfunction)
-    if "job_id" in inspect.signature(method).parameters and name not in ("job", "stated_gpus")
+    if "job_id" in inspect.signature(method).parameters and name not in ("job", "stated_gpus", "batch_script")
 )
 VALUES = {"job_id": "7", "nodes": ("gpu01",), "min_nodes": 1, "max_nodes": 0, "required": (), "signal": "USR2"}
 NOTED_AS = {"lift": "release", "begin_now": "begin", "pin": "start"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from tiresias.slurm_plugin.state.ledger import Ledger
 Make = Callable[..., SlurmJob]
 SCOPE = Scope(frozenset({"gpu"}))
 START = 1000
+BENCH = Path(__file__).parents[3] / "bench/predicted_ends.py"
 
 
 class Site:
@@ -247,3 +250,34 @@ def test_losses_of_ended_jobs_are_forgotten_after_a_day(site: Site) -> None:
     for hours, left in ((1, True), (23, True), (26, False)):
         site.measured.write(site.now + 3600.0 * hours)
         assert bool(len(site.journal.progress.losses(key).points.steps)) == left
+
+
+def test_a_job_is_sampled_once_it_reports_steps(site: Site) -> None:
+    site.cycle()
+    assert site.estimates.sizes_timed(site.ledger.jobs["1"]) is None, "its program may report nothing"
+    site.report(1, 2000)
+    assert site.estimates.sizes_timed(site.ledger.jobs["1"]) == ()
+    for at in range(1, 6):
+        site.report(100 * at, 2000)
+    site.resize(8)
+    site.report(700, 2000, after=1.0)
+    assert site.estimates.sizes_timed(site.ledger.jobs["1"]) == ((0, 4),)
+    site.report(800, 2000)
+    assert site.estimates.sizes_timed(site.ledger.jobs["1"]) == ((0, 4), (0, 8))
+
+
+def test_the_journal_shows_how_well_ends_were_predicted(site: Site, tmp_path: Path) -> None:
+    for at in range(11):
+        site.report(100 * at, 2000)
+    site.resize(8)
+    for at in range(11, 21):
+        site.report(100 * at, 2000, after=50.0)
+    site.ledger.apply(SlurmSnapshot(site.now, (), ()))
+    command = [sys.executable, str(BENCH), "--data", str(tmp_path / "none"), "--journal", str(site.journal.path)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert set(found["skipped"]) == {"nanogpt", "mlperf", "adaptdl_curves", "dl2", "adaptdl"}
+    claim = found[f"journal {site.journal.path}"]["claim"]
+    assert [claim[part]["jobs"] for part in ("25%", "50%", "75%")] == [1, 1, 1]
+    assert claim["25%"]["bias"] > 0.1, "it became twice as fast later"
+    assert claim["75%"]["error"] < 0.05
+    assert claim["75%"]["covered"] == 1.0

@@ -24,8 +24,9 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Placement
 from tiresias.slurm_plugin.observation.observer import Observer
 from tiresias.slurm_plugin.observation.reports import Reports
+from tiresias.slurm_plugin.state import avoided_nodes
 from tiresias.slurm_plugin.state.journal import Journal
-from tiresias.slurm_plugin.state.ledger import Avoided, Ledger
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
 NODES = tuple(
@@ -111,10 +112,11 @@ def excluded(ledger: Ledger, time: float, job: SlurmJob) -> frozenset[str]:
 def test_nodes_that_failed_a_job_come_last_where_the_others_are_enough(ledger: Ledger, pending: Make) -> None:
     small, large = pending(priority=1), pending(id="2", gpus=8, priority=1)
     for job in (small, large):
-        ledger.avoids[job.id] = Avoided(frozenset({"gpu01"}), until=1100)
+        row = ledger.observe(job)
+        assert row
+        avoided_nodes.note_failed_start(row, ["gpu01"], until=1100)
     assert excluded(ledger, 1050, small) == {"gpu01"}
     assert excluded(ledger, 1050, large) == frozenset()
-    ledger.avoids["1"] = Avoided(frozenset({"gpu01"}), until=1100)
     assert excluded(ledger, 1100, small) == frozenset()
 
 
@@ -148,6 +150,16 @@ def test_a_requeued_job_rests_before_it_runs_again(
     observer, managed = Observer(Config(), ledger), ledger.apply(slurm)
     assert observer.observe(slurm, managed, {}).jobs.eligible.tolist() == [eligible]
     assert observer.next_settled(managed, time) == (float("inf") if eligible else 1101.0)
+
+
+def test_a_job_that_ends_while_the_controller_acts_is_left_out(ledger: Ledger, pending: Make) -> None:
+    """The ledger forgets it between the decision and the end of the cycle."""
+    slurm = SlurmSnapshot(1001, (pending(priority=1), pending(id="2", raw_id=2, priority=1)), NODES)
+    observer, managed = Observer(Config(), ledger), ledger.apply(slurm)
+    observer.observe(slurm, managed, {})
+    ledger.forget(ledger.jobs["2"], 1001)
+    assert [job.id for job in observer.waiting(managed, 1001)] == ["1"]
+    assert observer.next_settled(managed, 1001) == float("inf")
 
 
 def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running: Make) -> None:
@@ -274,3 +286,22 @@ def test_a_begin_time_that_the_owner_sets_counts_after_a_requeue_too(ledger: Led
     assert shown.eligible.tolist() == [True, False, False]
     assert shown.obstacle is not None
     assert [one.partition(",")[0] for one in shown.obstacle] == ["", "BeginTime", "BeginTime"]
+
+
+def test_a_job_starts_on_nodes_of_its_partitions_only(journal: Journal, pending: Make) -> None:
+    """Two managed partitions with one policy, and a node each."""
+    config = replace(Config(), partitions=("gpu", "large"))
+    nodes = (NODES[0], replace(NODES[1], partitions=("large",)))
+    names = {"1": "large", "2": "large", "3": "gpu", "4": "gpu,large"}
+    jobs = tuple(
+        pending(id=name, raw_id=int(name), partition=partition, gpus=2, priority=1, submit_time=1000 + int(name))
+        for name, partition in names.items()
+    )
+    ledger, slurm = Ledger(journal, Scope(frozenset(config.partitions))), SlurmSnapshot(2000.0, jobs, nodes)
+    plan = decide(Observer(config, ledger).observe(slurm, ledger.apply(slurm), {}), config.policy)
+    assert {start.job: start.nodes for start in plan.starts} == {
+        "1": (("gpu02", 2),),
+        "2": (("gpu02", 2),),
+        "3": (("gpu01", 2),),
+        "4": (("gpu01", 2),),
+    }

@@ -76,8 +76,22 @@ def test_what_protects_from_a_policy_does_not_protect_from_the_owner_of_cells(ru
     run.row.preemptions = 0
     assert "policy.cooldown" in run.found.why_unmovable(run.job, NOW)
     found = run.found
-    found.begin_cycle({"1": "AssocGrpGRES"}, "")
+    found.begin_cycle({"1": "AssocGrpGRES"}, "", NOW)
     assert found.why_kept(run.job) == ""
+
+
+def test_between_two_decisions_no_policy_preempts(run: Subject) -> None:
+    run.config, run.row.opportunistic = replace(run.config, policy=PolicyConfig(interval=600.0)), "restart"
+    run.report(ready=True)
+    found = run.found
+    for now, reason in (
+        (NOW, ""),
+        (NOW + 1, "preemptions and changes of size are decided again in 99 s (policy.interval)"),
+        (NOW + 101, ""),
+    ):
+        found.begin_cycle({}, "", now)
+        assert found.why_unmovable(run.job, now) == reason
+        assert found.why_kept(run.job) == ""
 
 
 @pytest.mark.parametrize(
@@ -97,7 +111,7 @@ def test_what_cannot_be_requeued_is_kept_and_confined(run: Subject, changes: dic
 def test_an_operators_pause_and_a_partition_that_comes_first_keep_a_run(run: Subject) -> None:
     run.row.opportunistic = "restart"
     found = run.found
-    found.begin_cycle({}, "preemptions are paused")
+    found.begin_cycle({}, "preemptions are paused", NOW)
     assert found.why_kept(run.job) == "preemptions are paused"
     found.unprotected = {"gpu01": "urgent"}
     assert found.why_kept(run.job) == "partition urgent comes before its own on gpu01 (PriorityTier)"
@@ -188,7 +202,7 @@ def test_a_job_is_not_confined_once_one_of_its_script_has_saved(waits: Subject, 
     for row in waits.ledger.jobs.values():
         waits.ledger.save(row)
     again = Ledger(waits.ledger._journal, Scope(frozenset({"gpu"})))
-    assert again.saves.has_saved(again.jobs["1"], ()), "a killed controller knows it"
+    assert again.saves.has_saved(again.jobs["1"], ()), "the journal has it after a kill"
 
 
 def test_a_script_of_another_user_shows_nothing(waits: Subject, running: Make) -> None:
@@ -218,7 +232,7 @@ def test_the_columns_of_the_snapshot(run: Subject) -> None:
     assert found == [[True, True, True], [True, False, True]]
 
 
-def test_a_killed_controller_knows_the_choice_and_what_was_lost(run: Subject, tmp_path: Path) -> None:
+def test_the_choice_and_what_was_lost_survive_a_kill(run: Subject, tmp_path: Path) -> None:
     run.ledger.requests.note_choice(run.row, "saves")
     run.ledger.requests.note_choice(run.row, "yes")
     assert run.row.opportunistic == "saves", "the supervisor does not know what tsbatch saw in the script"

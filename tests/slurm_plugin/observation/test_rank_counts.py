@@ -88,7 +88,7 @@ def test_a_run_is_judged_once(tmp_path: Path, job: SlurmJob) -> None:
     assert counts.why_rigid(job, ROW, TRAINS, [BEFORE], 2200.0) != ""
 
 
-def test_files_behind_a_link_do_not_count(tmp_path: Path) -> None:
+def test_files_reached_by_a_link_do_not_count(tmp_path: Path) -> None:
     register(tmp_path / "elsewhere", 3)
     assert rank_files.registered(tmp_path / "elsewhere", os.getuid(), "1") == 3
     root = tmp_path / "root"

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from tiresias.protocol import control, submitted_scripts
 from tiresias.protocol.submitted_scripts import note
-from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob, SlurmSnapshot, SlurmUnavailable
+from tiresias.slurm_plugin.observation.batch_scripts import READS, BatchScripts
 from tiresias.slurm_plugin.observation.scripts import NEW_SECONDS, KnownScripts
+from tiresias.wrappers import inserted
 
 A, B = "a" * 16, "b" * 16
 NOW = int(time.time()) + 86_400  # after every note of these tests, which may run long after they were collected
@@ -72,21 +74,20 @@ def test_of_several_scripts_at_one_path_the_one_at_the_submission(tmp_path: Path
 @pytest.mark.parametrize(
     ("noted", "choice"),
     [
-        ([], ""),
-        ([(NOW, "restart")], "restart"),
-        ([(NOW - 500, "yes"), (NOW, "restart")], "restart"),
-        ([(NOW - 500, "restart"), (NOW + 100, "yes")], "restart"),
-        ([(NOW + 1, "restart")], "restart"),
-        ([(NOW - 500, "yes"), (NOW + 1, "restart")], ""),
-        ([(NOW + 1, "yes"), (NOW + 2, "restart")], ""),
-        ([(NOW + 3, "restart")], ""),
+        ([], set()),
+        ([(NOW, "restart")], {"restart"}),
+        ([(NOW - 500, "yes"), (NOW, "restart")], {"restart"}),
+        ([(NOW - 500, "restart"), (NOW + 100, "yes")], {"restart"}),
+        ([(NOW + 1, "restart")], {"restart"}),
+        ([(NOW - 500, "yes"), (NOW + 1, "restart")], {"yes", "restart"}),
+        ([(NOW + 1, "yes"), (NOW + 2, "restart")], {"yes", "restart"}),
+        ([(NOW + 3, "restart")], set()),
     ],
 )
 def test_the_choice_at_the_submission_unless_the_clocks_leave_it_open(
-    noted: list[tuple[int, str]], choice: str
+    noted: list[tuple[int, str]], choice: set[str]
 ) -> None:
-    """A restart that no owner accepted is worse than a choice that is not known until the first run."""
-    assert submitted_scripts.choice_at(noted, NOW) == choice
+    assert submitted_scripts.choices_at(noted, NOW) == choice
 
 
 def test_a_job_has_the_choice_of_its_note_also_after_others_follow(tmp_path: Path) -> None:
@@ -218,14 +219,107 @@ def test_whatever_a_user_writes_is_read(content: Any) -> None:
 @pytest.mark.parametrize(
     ("noted", "sizes"),
     [
-        ([], ""),
-        ([(NOW - 500, "1-4")], "1-4"),
-        ([(NOW, "1-4")], "1-4"),
-        ([(NOW - 500, "1-4"), (NOW, "2-8")], ""),
-        ([(NOW - 1, "1-4"), (NOW, "2-8")], ""),
-        ([(NOW - 1, "1-4"), (NOW + 2, "fixed")], ""),
-        ([(NOW - 500, "1-4"), (NOW + 50, "2-8")], "1-4"),
+        ([], set()),
+        ([(NOW - 500, "1-4")], {"1-4"}),
+        ([(NOW, "1-4")], {"1-4"}),
+        ([(NOW - 500, "1-4"), (NOW, "2-8")], {"1-4", "2-8"}),
+        ([(NOW - 1, "1-4"), (NOW, "2-8")], {"1-4", "2-8"}),
+        ([(NOW - 1, "1-4"), (NOW + 2, "fixed")], {"1-4", "fixed"}),
+        ([(NOW - 500, "1-4"), (NOW + 50, "2-8")], {"1-4"}),
     ],
 )
-def test_sizes_count_where_no_other_submission_can_be_meant(noted: list[tuple[int, str]], sizes: str) -> None:
+def test_sizes_at_the_submission_and_those_of_others_at_about_that_time(
+    noted: list[tuple[int, str]], sizes: set[str]
+) -> None:
     assert submitted_scripts.sizes_at(noted, NOW) == sizes
+
+
+class SlurmWithScripts(Slurm):
+    """Also has batch scripts, by record. read: the ids of those that were read."""
+
+    def __init__(self, *jobs: SlurmJob) -> None:
+        super().__init__(*jobs)
+        self.scripts: dict[str, bytes] = {}
+        self.error: Exception | None = None
+        self.read: list[str] = []
+
+    def batch_script(self, job_id: str) -> bytes:
+        self.read.append(job_id)
+        if self.error:
+            raise self.error
+        return self.scripts[job_id]
+
+
+def queued(name: str = "1", **more: Any) -> SlurmJob:
+    return job(name, raw_id=int(name), array_id=0, state="PENDING", restarts=0, **more)
+
+
+def batch_script(elastic: str, opportunistic: str = "yes") -> bytes:
+    settings = {"TIRESIAS_ELASTIC": elastic, "TIRESIAS_OPPORTUNISTIC": opportunistic}
+    return inserted.text("python3", "/lib", {name: value for name, value in settings.items() if value})
+
+
+def noted(root: Path, entries: dict[str, list[list[Any]]], of: str = "/home/a/train.sh") -> None:
+    folder = control.submitted_folder(root, os.getuid())
+    folder.mkdir(parents=True, exist_ok=True)
+    control.write(folder, submitted_scripts.file_name(of), {"of": of, "scripts": [[NOW - 900, A]], **entries})
+
+
+def test_of_ambiguous_notes_the_batch_script_states_which_one_is_meant(tmp_path: Path) -> None:
+    noted(
+        tmp_path,
+        {
+            "elastic": [[NOW - 800, "1-4"], [NOW, "2-8"]],
+            "opportunistic": [[NOW - 800, "saves"], [NOW + 1, "restart"]],
+        },
+    )
+    slurm = SlurmWithScripts(queued("1"), queued("2"), queued("3"))
+    slurm.scripts = {"1": batch_script("1-4"), "2": batch_script("2-8", "restart"), "3": batch_script("")}
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    for _ in range(3):
+        shown = {one.id: (one.elastic, one.opportunistic) for one in known.snapshot().jobs}
+        assert shown == {"1": ("1-4", "saves"), "2": ("2-8", "restart"), "3": ("fixed", "saves")}
+    assert slurm.read == ["1", "2", "3"]
+
+
+def test_no_batch_script_is_read_of_a_clear_note_or_of_a_job_that_ran(tmp_path: Path) -> None:
+    noted(tmp_path, {"elastic": [[NOW - 800, "1-4"], [NOW, "2-8"]], "opportunistic": [[NOW - 800, "yes"]]})
+    ran = replace(queued("2"), restarts=1)
+    slurm = SlurmWithScripts(queued("1", submit_time=NOW - 500), ran, replace(queued("3"), state="RUNNING"))
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    assert [one.elastic for one in known.snapshot().jobs] == ["1-4", "", ""]
+    assert slurm.read == []
+
+
+def test_batch_scripts_are_read_a_few_at_a_time_and_again_after_slurm_was_unavailable(tmp_path: Path) -> None:
+    noted(tmp_path, {"elastic": [[NOW - 800, "1-4"], [NOW, "2-8"]]})
+    slurm = SlurmWithScripts(*(queued(str(number)) for number in range(1, 2 * READS + 1)))
+    slurm.scripts = {one.id: batch_script("2-8") for one in slurm.jobs}
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    slurm.error = SlurmUnavailable("no answer")
+    assert {one.elastic for one in known.snapshot().jobs} == {""}
+    assert len(slurm.read) == 1
+    slurm.error = None
+    for sizes in (READS, 2 * READS):
+        assert sum(one.elastic == "2-8" for one in known.snapshot().jobs) == sizes
+
+
+def test_a_batch_script_that_slurm_refuses_is_not_read_again(tmp_path: Path) -> None:
+    noted(tmp_path, {"elastic": [[NOW - 800, "1-4"], [NOW, "2-8"]]})
+    slurm = SlurmWithScripts(queued())
+    slurm.error = JobRefused("Access/permission denied")
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    for _ in range(2):
+        assert [one.elastic for one in known.snapshot().jobs] == [""]
+    assert slurm.read == ["1"]
+
+
+def test_no_batch_script_is_read_without_spare_calls(tmp_path: Path) -> None:
+    noted(tmp_path, {"elastic": [[NOW - 800, "1-4"], [NOW, "2-8"]]})
+    slurm, spare = SlurmWithScripts(queued()), [0.5]
+    slurm.scripts = {"1": batch_script("2-8")}
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    known.batch_scripts = BatchScripts(slurm.batch_script, lambda: spare[0])
+    assert [one.elastic for one in known.snapshot().jobs] == [""]
+    spare[0] = 1.0
+    assert [one.elastic for one in known.snapshot().jobs] == ["2-8"]

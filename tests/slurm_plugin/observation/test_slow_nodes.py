@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.protocol import control
+from tiresias.protocol import control, rank_files
+from tiresias.scheduler.estimates.stragglers import SlowNode
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.observation.slow_nodes import POLL, SlowNodes
 
@@ -32,13 +33,13 @@ def ranks(tmp_path: Path, job: SlurmJob) -> Path:
     return folder / control.RANKS
 
 
-def report(ranks: Path, own: list[object], restart: int = 0) -> None:
+def report(ranks: Path, own: list[object], restart: int = 0, whole: object = None) -> None:
     for at, seconds in enumerate(own):
-        content = {"rank": at, "restart": restart, "own": seconds}
+        content = {"rank": at, "restart": restart, "own": seconds, "whole": whole}
         (ranks / f"gpu{at}.site.org-{100 + at}-7").write_text(json.dumps(content))
 
 
-def looked(root: Path, job: SlurmJob, looks: int = 2) -> dict[str, dict[str, float]]:
+def looked(root: Path, job: SlurmJob, looks: int = 2) -> dict[str, dict[str, SlowNode]]:
     slow = SlowNodes(root, TIMED)
     for at in range(looks):
         slow.poll(job, 2000.0 + POLL_S * at)
@@ -48,7 +49,32 @@ def looked(root: Path, job: SlurmJob, looks: int = 2) -> dict[str, dict[str, flo
 def test_a_node_that_is_slow_twice_in_a_row_is_found(tmp_path: Path, ranks: Path, job: SlurmJob) -> None:
     report(ranks, [0.1, 0.1, 0.5, 0.1])
     assert looked(tmp_path, job, 1) == {}
-    assert looked(tmp_path, job) == {"1": {"gpu2": pytest.approx(5.0)}}
+    assert looked(tmp_path, job) == {"1": {"gpu2": pytest.approx((5.0, 5.0))}}
+
+
+def test_a_slow_server_is_found_among_the_servers_where_the_workers_wait_for_it(
+    tmp_path: Path, ranks: Path, job: SlurmJob
+) -> None:
+    servers = ranks.parent / control.SERVERS
+    servers.mkdir()
+    report(ranks, [0.9, 0.9])
+    report(servers, [0.1, 0.1, 0.1, 0.5], whole=1.6)
+    with_servers = replace(job, tasks=2, gpus=2, elastic="1-4+1-4*2")
+    assert looked(tmp_path, with_servers) == {"1": {"gpu3": pytest.approx((5.0, 1.6 / 1.2))}}
+    assert looked(tmp_path, replace(with_servers, elastic="1-4+1-2*2")) == {}
+    report(servers, [0.1, 0.1, 0.1, 0.5], whole=16.0)
+    assert looked(tmp_path, with_servers) == {}
+    assert rank_files.registered(tmp_path, job.uid, job.id) == 2, "servers are no ranks"
+
+
+def test_a_node_with_a_slow_rank_and_a_slow_server_counts_by_the_larger_numbers(
+    tmp_path: Path, ranks: Path, job: SlurmJob
+) -> None:
+    servers = ranks.parent / control.SERVERS
+    servers.mkdir()
+    report(ranks, [0.3, 0.1, 0.1, 0.1])
+    report(servers, [0.4, 0.1, 0.1], whole=0.8)
+    assert looked(tmp_path, job) == {"1": {"gpu0": pytest.approx((4.0, 3.0))}}
 
 
 def test_a_node_that_is_fast_again_is_forgotten(tmp_path: Path, ranks: Path, job: SlurmJob) -> None:

@@ -32,8 +32,10 @@ def test_the_lease_has_its_end_and_the_values_for_the_hook(tmp_path: Path) -> No
     assert lease.alarms == []
 
 
-def test_in_mode_shadow_there_is_no_lease(tmp_path: Path) -> None:
-    lease_in(tmp_path, mode="shadow").renew()
+@pytest.mark.parametrize("mode", ["shadow", "assist"])
+def test_where_slurm_starts_the_jobs_there_is_no_lease(tmp_path: Path, mode: str) -> None:
+    lease_in(tmp_path).renew()
+    lease_in(tmp_path, mode=mode).renew()
     assert list(tmp_path.iterdir()) == []
 
 

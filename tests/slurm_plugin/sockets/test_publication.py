@@ -18,12 +18,10 @@ from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.sockets import publication
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.slurm_state import slurm_line
-from tiresias.slurm_plugin.views.status import render_status
 
 NOW = 50_000.0
 ROOT = Peer(1, 0, 0)
@@ -76,26 +74,8 @@ def answer(
     return lambda **request: one.publisher.answer(request, ROOT)
 
 
-def page(status: Any, height: int) -> str:
-    out = Console(
-        file=io.StringIO(), width=100, height=height, color_system="truecolor", force_terminal=True, record=True
-    )
-    out.print(render_status(status, 100, height, NOW))
-    return out.export_text(styles=True)
-
-
-def test_a_page_shows_what_the_whole_shows(answer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publication, "BRIEF", 3)
-    whole, brief = answer(op="status"), answer(op="status", brief=True)
-    assert [len(job) > 3 for job in brief["jobs"]] == [True] * 3 + [False] * 7
-    assert brief["jobs"][:3] == whole["jobs"][:3]
-    low = range(5, 16)  # lines of pages that show three jobs at most
-    assert [page(brief, height) for height in low] == [page(whole, height) for height in low]
-    assert any("more: " in page(brief, height) for height in low)
-
-
 def test_answers_are_made_once_a_cycle(answer: Callable[..., Any]) -> None:
-    assert answer(op="status", brief=True) is answer(op="status", brief=True)
+    assert answer(op="status", lines=20) is answer(op="status", lines=20)
     assert answer(op="status") is answer(op="status")
 
 

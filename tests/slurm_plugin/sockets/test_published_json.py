@@ -17,7 +17,6 @@ from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.sockets import publication
 from tiresias.slurm_plugin.state.journal import Journal
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -25,7 +24,7 @@ GOLDEN = Path(__file__).with_name("golden")
 VOLATILE = {"host", "pid", "since", "started", "tiresias", "seconds", "snapshot", "median", "p99", "per_minute"}
 REQUESTS: dict[str, dict[str, Any]] = {
     "status": {"op": "status"},
-    "status-brief": {"op": "status", "brief": True},
+    "status-screen": {"op": "status", "lines": 3, "cells": 20},
     "explain-running": {"op": "explain", "job": "1"},
     "explain-waiting": {"op": "explain", "job": "8"},
     "history": {"op": "history"},
@@ -53,7 +52,6 @@ def controller(
     utc: None,
 ) -> Controller:
     monkeypatch.setattr(time, "time", lambda: NOW)
-    monkeypatch.setattr(publication, "BRIEF", 3)
     site = Site("cluster", "gpu", frozenset({"gpu"}), ())
     one = Controller(Config(), Sight(running, pending), journal, leadership, site, lambda: NOW)  # type: ignore[arg-type]
     one.cycle()

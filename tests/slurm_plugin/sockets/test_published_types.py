@@ -25,7 +25,12 @@ from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import Journal
 
 PAGE = Path(__file__).parents[3] / "docs/status_page.py"
-ONLY_APART = {"uid"}  # of jobs that do not compete
+ONLY_APART = {
+    "owner",
+    "owner_use",
+    "owner_share",
+    "uid",
+}  # of jobs that do not compete; of jobs whose owners share GPUs
 
 
 def faults(value: object, hint: Any, place: str = "") -> Iterator[str]:
@@ -86,9 +91,11 @@ def test_a_fault_is_found() -> None:
 def test_the_status_is_as_declared(answer: Callable[..., Any]) -> None:
     status = answer(op="status")
     assert not [*faults(status, Status)]
-    assert status.keys() == Status.__annotations__.keys()
+    assert status.keys() == Status.__annotations__.keys() - {"rest"}
     assert all(job.keys() == PublishedJob.__annotations__.keys() - ONLY_APART for job in status["jobs"])
-    assert not [*faults(answer(op="status", brief=True), Status)]
+    screen = answer(op="status", lines=3, cells=20)
+    assert not [*faults(screen, Status)]
+    assert screen.keys() == Status.__annotations__.keys()
 
 
 def test_an_explanation_is_as_declared(answer: Callable[..., Any]) -> None:

@@ -224,6 +224,19 @@ def test_a_requeue_that_was_seen_by_a_clock_that_was_fast_ends_no_later_than_now
     assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(1005, 1016)]
 
 
+def test_a_clock_that_is_slow_for_a_while_takes_no_service_from_a_job(
+    ledger: Ledger, journal: Journal, pending: Make, running: Make
+) -> None:
+    """An hour back: all its runs end ahead of that clock, in Slurm's own times."""
+    states = [pending(), running(5005), pending(restarts=1, submit_time=5045, end_time=5045)]
+    states += [running(5050, restarts=1), pending(restarts=2, submit_time=5090, end_time=5090)]
+    for now, state in zip((5001, 5006, 5046, 5051, 5091), states, strict=True):
+        see(ledger, now, state)
+    for now in (1500, 1501, 5100):
+        see(ledger, now, states[-1])
+        assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(5005, 5045), (5050, 5090)]
+
+
 def test_a_run_within_one_second_is_a_run(ledger: Ledger, journal: Journal, pending: Make, running: Make) -> None:
     see(ledger, 1001, pending())
     see(ledger, 1006, running(1005, state="COMPLETED", end_time=1005, shares=()))

@@ -151,6 +151,9 @@ class InMemoryBackend:
         self._do("stated_gpus", lambda: None)
         return self.jobs[job_id].stated_gpus
 
+    def batch_script(self, job_id: str) -> bytes:
+        return b""
+
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         return {}
 

@@ -233,6 +233,30 @@ def test_a_running_job_saves_and_is_requeued(running_job: ActorHarness) -> None:
     assert running_job.row.preemptions == 1
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_running_job_that_goes_on_with_fewer_gpus_hands_the_others_over(
+    running_job: ActorHarness, is_killed: bool
+) -> None:
+    none, nodes = np.zeros(0, np.int64), (("gpu02", 2),)
+    changes = Plan(none, none, none, actions=(Resize("1", 2, beneficiary="2"),), reserved=(Start("2", nodes),))
+    running_job.slurm.starts = False
+    running_job.actor.begin(changes, 1100.0)
+    assert running_job.news() == ["resize: for job 2"]
+    steps = []
+    for second in range(1100, 1110):
+        if is_killed:
+            running_job.restart_controller()
+        running_job.poll(second)
+        steps += [(one.kind, one.step, one.beneficiary, one.nodes) for one in running_job.intents()]
+        if steps[-1][1] == "wait":
+            running_job.report_parked()
+    assert set(steps) == {("resize", "wait", "2", nodes)}
+    [start] = running_job.journal.open_intents()
+    assert (start.id, start.kind, start.nodes) == ("2", "start", nodes), "it is released before the requeue"
+    assert (running_job.job.state, running_job.row.preemptions) == ("PENDING", 1)
+    assert running_job.journal.beneficiaries(running_job.row.key) == {0: "2"}
+
+
 def test_the_report_of_a_run_counts_more_than_a_note(job: ActorHarness) -> None:
     job.ledger.requests.note_elastic(job.row, "2-4:2", job.job)
     assert (job.row.elastic, job.row.min_gpus, job.row.max_gpus) == ("2-4:2", 2, 4)

@@ -77,5 +77,6 @@ def test_nodes_that_slurm_did_not_start_a_job_on_come_last_for_a_while(held_job:
     held_job.actor.advance(1100)
     held_job.slurm.change(reason="ReqNodeNotAvail")
     held_job.poll(1131)
-    avoided = held_job.ledger.avoids["1"]
-    assert (avoided.nodes, avoided.until) == (frozenset({"gpu02"}), 1131 + 2 * 60)
+    assert (held_job.row.failed_nodes, held_job.row.failed_until) == ("gpu02", 1131 + 2 * 60)
+    held_job.restart_controller()
+    assert (held_job.row.failed_nodes, held_job.row.failed_until) == ("gpu02", 1131 + 2 * 60)

@@ -41,7 +41,7 @@ def test_each_option_gets_the_type_and_loses_it_again(job: ActorHarness) -> None
 
 @pytest.mark.parametrize(("operation", "when"), [("pin", "before"), ("pin", "after"), ("lift", "before")])
 def test_a_controller_that_ends_between_pin_and_release(job: ActorHarness, operation: str, when: str) -> None:
-    """The next one continues with the same parts, and knows the owner's request."""
+    """The next one continues with the same parts, and has the owner's request."""
     job.start(parts=SECOND)
     job.slurm.fail(operation, SlurmUnavailable("no answer"), when)
     with pytest.raises(SlurmUnavailable):

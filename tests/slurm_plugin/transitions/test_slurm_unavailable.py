@@ -121,6 +121,19 @@ def test_a_job_that_slurm_did_not_start_is_held_again_once_it_answers(
     assert held_job.news()[-1] == "not started: Slurm reports PartitionTimeLimit; tried again in 60 s"
 
 
+def test_a_job_that_is_cancelled_right_before_it_is_held_again_has_ended(held_job: ActorHarness) -> None:
+    """Its record is older than the cancellation: it did not run, and its start is not reported as one."""
+    held_job.slurm.starts = False
+    held_job.start()
+    held_job.actor.advance(1100)
+    held_job.slurm.change(reason="PartitionTimeLimit")
+    held_job.refresh()
+    held_job.slurm.change(state="CANCELLED")
+    held_job.actor.advance(1131)
+    assert held_job.journal.open_intents() == []
+    assert held_job.news()[-1] == "ended: at once"
+
+
 @pytest.mark.parametrize("operation", ["job", "release", "unpin", "hold"])
 def test_a_failed_release_is_reported_with_the_command_that_lifts_the_hold(
     held_job: ActorHarness, operation: str

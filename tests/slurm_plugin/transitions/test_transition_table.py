@@ -48,6 +48,15 @@ def test_the_path_of_a_preemption() -> None:
     assert RELEASING_GPUS == ("requeue", "drain")
 
 
+def test_the_path_of_a_preemption_in_mode_assist() -> None:
+    steps = [str(row.step) for row in path(IntentKind.ASSIST, IntentStep.HOLD)]
+    assert steps == ["hold", "turn", "signal", "wait", "parked", "requeue", "drain", "yielded"]
+
+
+def test_the_path_of_a_pin_in_mode_assist() -> None:
+    assert [str(row.step) for row in path(IntentKind.SUGGEST, IntentStep.START)] == ["start", "confirm"]
+
+
 def test_the_path_of_a_preemption_by_restart() -> None:
     steps = [str(row.step) for row in path(IntentKind.RESTART, IntentStep.HOLD)]
     assert steps == ["hold", "turn", "parked", "requeue", "drain"]
@@ -68,8 +77,8 @@ def test_steps_that_release_gpus_are_more_urgent_than_steps_that_use_them() -> N
     urgency = {row.step: row.urgency for row in journaled}
     assert all(urgency[row.step] == row.urgency for row in journaled)
     assert sorted(urgency, key=lambda step: urgency[step]) == [
-        "requeue", "unhold", "spare", "rehold", "drain", "prioritize", "confirm", "parked", "wait", "signal", "turn",
-        "hold", "start",
+        "requeue", "unhold", "spare", "rehold", "pinned", "drain", "prioritize", "confirm", "parked", "wait", "signal", "turn",
+        "hold", "start", "yielded",
     ]  # fmt: skip
 
 

@@ -300,7 +300,7 @@ def test_explain_when_a_job_ends_and_what_a_change_of_its_size_gained() -> None:
         job, second, first | {"restart": 1, "timed": None}
     )
     slow = text(job | {"slow_nodes": [["gpu02", 5.04]]})
-    assert "slow nodes gpu02 (5.0 times as slow): slower than half of the median of its ranks" in slow
+    assert "slow nodes gpu02 (5.0 times as slow): slower than half of the median of its ranks or servers, which" in slow
     assert "not expected to converge" in text(job | {"end_low": 3700.0, "end": None, "end_high": None})
     plain = text(job, first | {"timed": None})
     assert "expected" not in plain

@@ -45,6 +45,15 @@ def test_jobs_and_gpus_are_counted(whole: dict[str, Any]) -> None:
     assert found["tiresias_actions_total", "preempt"] == 2
 
 
+def test_jobs_that_do_not_use_their_gpus(whole: dict[str, Any]) -> None:
+    running = [job["id"] for job in whole["jobs"] if job["nodes"]][:2]
+    jobs = [job | ({"gpu_use": "shown"} if job["id"] in running else {"gpu_use": "none"}) for job in whole["jobs"]]
+    found = values(metrics(cast(Status, whole | {"jobs": jobs}), 0.0))
+    gpus = sum(job["gpus"] for job in jobs if job["id"] in running)
+    assert (found["tiresias_idle_jobs",], found["tiresias_idle_gpus",]) == (2, gpus)
+    assert values(metrics(cast(Status, whole), 0.0))["tiresias_idle_gpus",] == 0
+
+
 def lost_seconds(kind: str) -> tuple[str, ...]:
     return "tiresias_lost_gpu_seconds_total", *sorted(("gpu", kind))
 
@@ -93,6 +102,18 @@ def test_virtual_clusters_are_measured(whole: dict[str, Any]) -> None:
         if 0 < sum(gpus for _, gpus in node["allocations"]) + node["other_gpus"] < node["gpus"]
     ]
     assert found["tiresias_fragmentation",] == len(partly) / 15
+
+
+def test_the_slowness_of_nodes_is_measured(whole: dict[str, Any]) -> None:
+    """Of the nodes of which it is known."""
+    first, second, *others = whole["nodes"]
+    nodes = [first | {"slowness": 1.52, "slow": True}, second | {"slowness": 0.96}, *others]
+    found = values(metrics(cast(Status, whole | {"nodes": nodes}), 0.0))
+    assert {key[1]: value for key, value in found.items() if key[0] == "tiresias_node_slowness"} == {
+        first["name"]: 1.52,
+        second["name"]: 0.96,
+    }
+    assert found["tiresias_slow_nodes",] == 1.0
 
 
 def test_without_virtual_clusters_no_metric_has_one(whole: dict[str, Any]) -> None:
