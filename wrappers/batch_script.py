@@ -13,8 +13,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from tiresias.protocol.batch_script_statements import INSERTED, MARKER
 from tiresias.wrappers.inserted import START, options
-from tiresias.wrappers.user_script import INSERTED, MARKER
 
 DEFAULTS = ("--requeue", "--open-mode=append")  # come back after a preemption, into the same log
 WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"  # what sbatch itself makes of --wrap

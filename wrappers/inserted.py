@@ -17,7 +17,7 @@ from pathlib import Path
 from zlib import crc32
 
 from tiresias.protocol import environment as variables
-from tiresias.wrappers.user_script import INSERTED
+from tiresias.protocol.batch_script_statements import INSERTED
 
 NO_REQUEUE = "no-requeue"
 DEFAULTS = {

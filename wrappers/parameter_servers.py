@@ -1,4 +1,4 @@
-"""TIRESIAS_SERVER_COUNTS (`tsbatch --servers=MIN-MAX`): the numbers of parameter servers that an elastic job can use.
+"""TIRESIAS_SERVER_COUNTS (`tsbatch --servers=MIN-MAX[:async]`): the numbers of parameter servers that an elastic job can use.
 
 Its workers are its tasks with GPUs. A server is a process without GPUs, with as many CPUs as a worker: tsbatch raises
 --cpus-per-task by the CPUs of the servers, and the controller does so with each change of size (protocol/server_counts.py).
@@ -15,7 +15,8 @@ from tiresias.protocol import elastic_sizes, environment
 from tiresias.protocol.server_counts import MOST
 
 OPTION = "--servers"
-_COUNTS = re.compile(r"([1-9]\d{0,5})-([1-9]\d{0,5})", re.ASCII)
+_ASYNC = ":async"  # each worker makes steps of its own
+_COUNTS = re.compile(rf"([1-9]\d{{0,5}})-([1-9]\d{{0,5}})({_ASYNC})?", re.ASCII)
 _NUMBER = re.compile(r"[1-9]\d{0,5}", re.ASCII)
 # options by which the tasks would not be the workers, or their CPUs not those of the request
 _CONTRADICTED = ("cpus-per-gpu", "gpus-per-node", "gres", "ntasks-per-node", "tasks-per-node", "ntasks-per-core")
@@ -42,7 +43,10 @@ def check(env: Mapping[str, str]) -> None:
         return
     found = _COUNTS.fullmatch(text)
     if found is None or not int(found[1]) <= int(found[2]) <= MOST:
-        raise UsageError(f"{OPTION}={text!r:.40} is not possible; state MIN-MAX, from 1 to {MOST} servers, such as 1-4")
+        raise UsageError(
+            f"{OPTION}={text!r:.40} is not possible; state MIN-MAX, from 1 to {MOST} servers, such as 1-4, or MIN-MAX{_ASYNC} "
+            "where each worker makes steps of its own"
+        )
     if not env.get(environment.ELASTIC):
         raise UsageError(f"{OPTION} is for elastic jobs: state the numbers of GPUs, too, such as --elastic=1-8")
 
@@ -68,7 +72,9 @@ def requested(env: Mapping[str, str], asked: Mapping[str, str]) -> ServerRequest
         raise UsageError(
             f"{OPTION} needs the workers as numbers: state --ntasks and --gpus-per-task, such as -n2 --gpus-per-task=1"
         )
-    return _request(f"{elastic_sizes.without_servers(env[environment.ELASTIC])}+{counts}*{cpus}", workers, gpus)
+    numbers, mode = counts.removesuffix(_ASYNC), _ASYNC if counts.endswith(_ASYNC) else ""
+    sizes = f"{elastic_sizes.without_servers(env[environment.ELASTIC])}+{numbers}*{cpus}{mode}"
+    return _request(sizes, workers, gpus)
 
 
 def _request(text: str, workers: int, gpus: int) -> ServerRequest:

@@ -14,7 +14,7 @@ from tiresias.wrappers.control_channel import ControlChannel
 
 if TYPE_CHECKING:
     from tiresias.wrappers.job import Job
-    from tiresias.wrappers.self_saver import SelfSaver
+    from tiresias.wrappers.outside_save import OutsideSave
 
 GRACE_S = 1.0  # for the script to end once the program has reported that it saved and leaves
 CLEAN_UP_S = 5.0  # for the script's own traps, before the rest of it is killed
@@ -30,7 +30,7 @@ class RequestedSave:
     Args:
         job: This run.
         channel: Its control folder.
-        self_saver: For a program that saves by itself, else None.
+        outside: For a save without the checkpoint library, else None.
         child: Process id and group of the script.
         number: The checkpoint signal.
         late_in: Seconds until the save is reported as late.
@@ -41,13 +41,13 @@ class RequestedSave:
         self,
         job: Job,
         channel: ControlChannel,
-        self_saver: SelfSaver | None,
+        outside: OutsideSave | None,
         child: int,
         number: int,
         late_in: float,
         limit_end: float | None,
     ) -> None:
-        self._job, self._channel, self._self_saver = job, channel, self_saver
+        self._job, self._channel, self._outside = job, channel, outside
         self._child, self._signal, self._limit_end = child, number, limit_end
         self._late_at = time.monotonic() + late_in
         self._left_at = self._ended_at = 0.0  # when the program left; when the script got SIGTERM
@@ -55,8 +55,8 @@ class RequestedSave:
 
     def request(self) -> str:
         """Send the request; return a message for the log."""
-        if self._self_saver:
-            return self._self_saver.ask()
+        if self._outside:
+            return self._outside.ask()
         signalled = self._channel.request_save(self._signal)
         return f"checkpoint signal sent to {signalled} processes on this node"
 
@@ -73,6 +73,10 @@ class RequestedSave:
             self._ended_at = now
             os.killpg(self._child, signal.SIGTERM)
 
+    def has_failed(self) -> bool:
+        """Whether the save has ended without a checkpoint, and the script runs on: another one may be requested."""
+        return self._outside is not None and self._outside.has_failed()
+
     def _detect_leaving(self, now: float) -> None:
         if self._has_left():
             self._left_at, self._leaving = now, self._channel.registered()
@@ -81,14 +85,14 @@ class RequestedSave:
             log_line(self._late_message())
 
     def _has_left(self) -> bool:
-        if self._self_saver:
-            return self._self_saver.has_left()
+        if self._outside:
+            return self._outside.has_left()
         self._channel.repeat_request(self._signal)
         return bool(self._channel.program().get("requeue"))
 
     def _late_message(self) -> str:
-        if self._self_saver:
-            return self._self_saver.late_words()
+        if self._outside:
+            return self._outside.late_words()
         here, elsewhere = self._channel.staying(self._channel.registered())
         step = control.integer(self._channel.program().get("step"))
         limit_in = None if self._limit_end is None else self._limit_end - time.time()

@@ -39,7 +39,9 @@ LONG = {
     "b": "begin",
     "t": "time",
 }  # the ones that tsbatch reads
-OWN = frozenset({"steps-from", "opportunistic", "elastic", "servers"})  # of tsbatch; sbatch does not get them
+OWN = frozenset(
+    {"checkpoint", "steps-from", "opportunistic", "elastic", "servers"}
+)  # of tsbatch; sbatch does not get them
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
 
 

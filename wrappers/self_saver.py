@@ -21,17 +21,17 @@ from tiresias.protocol.job_log import log_line
 from tiresias.protocol.requeue_request import Requests
 from tiresias.wrappers import folder_changes, receivers, requeue_shim, self_saving, time_limit
 from tiresias.wrappers.job import Job
+from tiresias.wrappers.outside_save import OutsideSave
 
 SCAN_S = 0.5  # between two scans for processes that handle the signal
 SCANCEL_TIMEOUT_S = 30.0
 
 
-class SelfSaver:
+class SelfSaver(OutsideSave):
     """Saves of a self-saving program, for all runs of a script in one allocation.
 
     Attributes:
         saves: Number of successful saves in this job; reports use it as the step.
-        result: What was saved, for the log.
     """
 
     def __init__(self, option: self_saving.SelfSaving, job: Job, folder: Path, saves: int) -> None:
@@ -40,7 +40,6 @@ class SelfSaver:
         self._before: folder_changes.FileStates = {}
         self._signalled: dict[int, receivers.JobProcess] = {}
         self._asked_at = self._scanned_at = 0.0
-        self.result = ""  # what was saved, for the log
 
     def begin(self) -> None:
         """Before the script starts: it counts as able to save from now on."""
@@ -116,6 +115,13 @@ class SelfSaver:
     def listed(self) -> str:
         """Describe the place of the program's checkpoints."""
         return f"its program saves by itself in {self._option.path}"
+
+    def source(self) -> str:
+        """Describe what the next run starts from."""
+        return "what its program saved"
+
+    def close(self) -> None:
+        """Nothing of the run is left on the node."""
 
     # registering
 

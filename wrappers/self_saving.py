@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.protocol import environment
+from tiresias.wrappers.images import option
 
 FORM = f"{environment.CHECKPOINT}=signal:NAME:FOLDER"
 UNSUITABLE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT}
@@ -36,8 +37,9 @@ def parse(text: str) -> SelfSaving:
     kind, _, rest = text.partition(":")
     name, _, folder = rest.partition(":")
     if kind != "signal" or not folder.strip():
+        names = ", ".join(["none", *option.TOOLS])
         raise UsageError(
-            f"{environment.CHECKPOINT}={text!r:.60}: use none, or signal:NAME:FOLDER such as signal:TERM:outputs"
+            f"{environment.CHECKPOINT}={text!r:.60}: use {names}, or signal:NAME:FOLDER such as signal:TERM:outputs"
         )
     number = getattr(signal, f"SIG{name.upper().removeprefix('SIG')}", None)
     if not isinstance(number, signal.Signals) or number in UNSUITABLE:
@@ -48,6 +50,6 @@ def parse(text: str) -> SelfSaving:
 
 
 def from_env(env: Mapping[str, str]) -> SelfSaving | None:
-    """None where the variable is unset, empty or `none`. Raises UsageError."""
+    """None where the variable is unset, empty, `none` or an image tool (images/option.py). Raises UsageError."""
     text = env.get(environment.CHECKPOINT, "")
-    return parse(text) if text not in ("", "none") else None
+    return parse(text) if text not in ("", "none", *option.TOOLS) else None

@@ -17,6 +17,10 @@ _FROM_FILE: dict[
     environment.FINAL_CODES: ("preemption", "final_codes", list),
     environment.PLACEMENT_BANDWIDTH: ("placement", "bandwidth", (int, float)),
     environment.PLACEMENT_PACKLIMIT: ("placement", "packlimit", (int, float)),
+    environment.IDLE_GPUS_ACTION: ("idle_gpus", "action", str),
+    environment.IDLE_GPUS_BELOW: ("idle_gpus", "below", (int, float)),
+    environment.IDLE_GPUS_WARN_AFTER: ("idle_gpus", "warn_after", (int, float)),
+    environment.IDLE_GPUS_INTERVAL: ("idle_gpus", "interval", (int, float)),
 }
 _ENVIRONMENT_ONLY = (
     environment.CHECKPOINT,

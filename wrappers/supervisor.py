@@ -8,6 +8,7 @@ its first node.
 Its states, each in supervisor.json (protocol/control.py):
 
     running --checkpoint signal, or the time limit, and the program can save--> saving --it left with a checkpoint--> parked
+    saving --an image cannot be dumped--> running
     parked --SIGTERM (requeue)--> exit 99             parked --PARK_TIMEOUT: no requeue came--> running, the script from its top
     running, saving --the script ended, or ended with a final exit code--> ended, with its exit code or signal
 
@@ -30,13 +31,15 @@ from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import exit_status, inserted, newest_checkpoint, opportunistic, run_messages, time_limit
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers.control_channel import ControlChannel
+from tiresias.wrappers.images import option
 from tiresias.wrappers.parking import Parking, timeout_from
 from tiresias.wrappers.requested_save import RequestedSave, kill_run
 from tiresias.wrappers.user_script import UserScript, extract
 
 if TYPE_CHECKING:
     from tiresias.wrappers.following import Following
-    from tiresias.wrappers.self_saver import SelfSaver
+    from tiresias.wrappers.gpu_activity.activity_watch import ActivityWatch
+    from tiresias.wrappers.outside_save import OutsideSave
 
 POLL_S = 0.1  # between polls of a program that is saving
 LIMIT_POLL_S = 60.0  # between polls of the program's save time, where there is a time limit
@@ -66,18 +69,28 @@ class Supervisor:
         self._began = time.time()
         self._end = time_limit.end_time(os.environ)
         self._final = exit_status.final_codes(os.environ)
-        self._self_saver = _self_saver(job, self._channel)
-        self._following = _following(job)
+        self._outside = _outside_save(job, self._channel, script)
+        self._following, self._activity = _following(job), _activity(job)
 
     def run(self) -> int:
         """Run the script until the job ends; return its status (exit_status.py)."""
+        try:
+            return self._runs()
+        finally:
+            if self._outside:
+                self._outside.close()
+
+    def _runs(self) -> int:
         self._report_previous_run()
         while True:
             self._start()
             code = self._attend()
-            if self._following:
-                self._following.end()
+            for each in filter(None, (self._following, self._activity)):
+                each.end()
             step = self._saved(code)
+            if step is None and self._outside and self._outside.stays:
+                self._has_failed_to_save()
+                continue
             if step is None:
                 return self._ended(code)
             if not self._park(step):
@@ -119,13 +132,14 @@ class Supervisor:
         self._save, self._why = None, ""
         self._channel.begin()
         env = self.job.child_env(os.environ)
-        if self._self_saver:
-            self._self_saver.begin()
-            env = self._self_saver.child_env(env)
+        if self._outside:
+            self._outside.begin()
+            env = self._outside.child_env(env)
+        command = self._outside.command(self._command) if self._outside else self._command
         self._channel.publish("running")
-        self._child = os.posix_spawn(
-            self._command[0],
-            self._command,
+        self._child = os.posix_spawnp(
+            command[0],
+            command,
             env,
             setpgroup=0,
             setsigmask=self._mask,
@@ -133,6 +147,8 @@ class Supervisor:
         )
         if self._following:
             self._following.begin()
+        if self._activity:
+            self._activity.schedule()
 
     def _attend(self) -> int:
         """Wait for the script's end and return its status (exit_status.py). It stays a zombie: its group keeps its number."""
@@ -141,17 +157,21 @@ class Supervisor:
                 self._received(received.si_signo)
             if ended := os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 return exit_status.status(ended)
+            if self._activity:
+                self._activity.poll()
             if self._save:
                 self._save.poll()
+                self._drop_failed_save()
             elif self._limit_is_near():
                 self._request_save("limit")
 
     def _pause(self) -> float:
         if self._save:
             return POLL_S
+        watch = self._activity.wait() if self._activity else IDLE_S
         if self._end == float("inf"):
-            return IDLE_S
-        return min(LIMIT_POLL_S, max(1.0, self._end - self._lead() - time.time()))
+            return min(IDLE_S, watch)
+        return min(LIMIT_POLL_S, watch, max(1.0, self._end - self._lead() - time.time()))
 
     def _received(self, number: int) -> None:
         if number == signal.SIGCHLD:
@@ -194,7 +214,7 @@ class Supervisor:
     def _request_save(self, why: str = "") -> None:
         if self._save:
             return
-        if not self._self_saver and self._channel.program() and not self._channel.registered():
+        if not self._outside and self._channel.program() and not self._channel.registered():
             self._end = float("inf") if why else self._end  # one attempt is enough
             log_line("checkpoint requested, but the program has ended: the script continues")
             return
@@ -203,10 +223,20 @@ class Supervisor:
         self._channel.publish("saving", why=why)
         late_in = self._lead() / 2 if why else time_limit.save_deadline(os.environ)
         self._save = RequestedSave(
-            self.job, self._channel, self._self_saver, self._child, self._signal, late_in, self._end if why else None
+            self.job, self._channel, self._outside, self._child, self._signal, late_in, self._end if why else None
         )
         reason = "the time limit is near" if why else "preemption requested"
         log_line(f"{reason}: {self._save.request()}")
+
+    def _drop_failed_save(self) -> None:
+        if self._save and self._save.has_failed():
+            self._has_failed_to_save()
+            self._save, self._why = None, ""
+            self._channel.publish("running")
+
+    def _has_failed_to_save(self) -> None:
+        if self._why:
+            self._end = float("inf")  # one attempt before the time limit is enough
 
     def _saved(self, code: int) -> int | None:
         """Return the step to resume from when the script ended because of a requested save; None when it ended by itself.
@@ -217,8 +247,8 @@ class Supervisor:
         """
         if not self._save or self._terminated or code in self._final:
             return None
-        if self._self_saver:
-            return self._self_saver.step_after(code)
+        if self._outside:
+            return self._outside.step_after(code)
         left = code == control.EXIT_REQUEUE or bool(self._channel.program().get("requeue"))
         step = newest_checkpoint.newest(self._checkpoints()) if left or code or self._channel.is_away() else None
         if left and step is None:
@@ -226,7 +256,7 @@ class Supervisor:
         return step if left or (step is not None and step > self._before) else None
 
     def _listed(self) -> str:
-        return self._self_saver.listed() if self._self_saver else newest_checkpoint.listed(self._checkpoints())
+        return self._outside.listed() if self._outside else newest_checkpoint.listed(self._checkpoints())
 
     def _checkpoints(self) -> Path:
         return Path(str(self._channel.program().get("folder") or self.job.checkpoints))
@@ -240,12 +270,12 @@ class Supervisor:
         self._note(True, step)
         if self._why and os.environ.get(environment.NO_REQUEUE):
             self._channel.publish("ended", step, self._why)
-            words = self._self_saver.ended_words() if self._self_saver else ""
+            words = self._outside.ended_words() if self._outside else ""
             log_line(f"run {self.job.restart} {words or run_messages.saved_without_requeue(step, self._checkpoints())}")
             return False
         self._channel.publish("parked", step, self._why)
         limit_words = " before its time limit" if self._why else ""
-        what = self._self_saver.result if self._self_saver else f"saved step {step}{limit_words}"
+        what = self._outside.result if self._outside else f"saved step {step}{limit_words}"
         log_line(f"run {self.job.restart} {what} and waits for the requeue")
         timeout, parking = timeout_from(os.environ), Parking(WATCHED, self._end)
         ends = bool(self._why) or time.time() + timeout >= self._end  # by its time limit, while it waits
@@ -255,15 +285,20 @@ class Supervisor:
             return False
         if ends:
             return not parking.requeue_itself(self._checkpoints())
-        where = "what its program saved" if self._self_saver else f"step {step}"
+        where = self._outside.source() if self._outside else f"step {step}"
         log_line(f"no requeue came in {timeout:g} s: the script runs again, from {where}")
         return True
 
 
-def _self_saver(job: jobs.Job, channel: ControlChannel) -> SelfSaver | None:
+def _outside_save(job: jobs.Job, channel: ControlChannel, script: UserScript) -> OutsideSave | None:
+    """Raises OSError for a job that has an image and cannot be restored on this node."""
     if not os.environ.get(environment.CHECKPOINT):
         return None
-    from tiresias.wrappers import self_saver  # here: few jobs have the option
+    if option.is_chosen(os.environ):
+        from tiresias.wrappers.images import image_saver  # here: few jobs have the option
+
+        return image_saver.make(job, script.path)
+    from tiresias.wrappers import self_saver
 
     return self_saver.make(job, channel.run_before(), channel.last_program())
 
@@ -274,6 +309,14 @@ def _following(job: jobs.Job) -> Following | None:
     from tiresias.wrappers import following  # here: few jobs have the option
 
     return following.Following(job, os.environ)
+
+
+def _activity(job: jobs.Job) -> ActivityWatch | None:
+    if job.control is None or not os.environ.get("SLURM_JOB_GPUS", os.environ.get("SLURM_GPUS_ON_NODE")):
+        return None
+    from tiresias.wrappers.gpu_activity import activity_watch  # here: jobs without GPUs need none
+
+    return activity_watch.ActivityWatch(job, os.environ)
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ path and the options as given (Command, SubmitLine). A command line that tsbatch
 unchanged. One line on standard error states which scheduler handles the job, whether it may be preempted and how it is placed;
 with --test-only, without submitting; with --parsable or --quiet, never.
 
+--checkpoint=dmtcp|criu    the program has no checkpoints: DMTCP or CRIU dumps all its processes as an image and restores them
+                       (one node, no GPU memory, no srun); also none or signal:NAME:FOLDER, as TIRESIAS_CHECKPOINT below
 --steps-from=REGEX     the program prints its progress: report the step and the total that this pattern finds in its output, such as
                        --steps-from='step (\\d+)/(\\d+)', or groups named step and total; `tiresias explain` shows the time left
 --opportunistic=yes|no|restart     whether the job may run on idle GPUs beyond the cells of its virtual cluster, which it releases
@@ -15,11 +17,13 @@ with --test-only, without submitting; with --parsable or --quiet, never.
                        run is then ended and starts again from the beginning
 --elastic=MIN-MAX[:STEP]    the job can use these numbers of GPUs: after a checkpoint it gets more while GPUs are idle, and fewer
                        while other jobs wait; with --gpus-per-task the number of tasks changes, else that of nodes
---servers=MIN-MAX      with --elastic, --ntasks and --gpus-per-task: the program can use these numbers of parameter servers beside
-                       its tasks; each has the CPUs of a task, and TIRESIAS_SERVERS states their number in each run
+--servers=MIN-MAX[:async]   with --elastic, --ntasks and --gpus-per-task: the program can use these numbers of parameter servers
+                       beside its tasks; each has the CPUs of a task, and TIRESIAS_SERVERS states their number in each run;
+                       async: each task makes steps of its own, and a reported step counts those of all tasks
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
+TIRESIAS_CHECKPOINT=dmtcp      as --checkpoint=dmtcp; so is criu
 TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
 TIRESIAS_CHECKPOINT=signal:TERM:outputs    at SIGTERM the program saves to the folder `outputs` and ends; it resumes by itself
 TIRESIAS_FINAL_CODES=93,3 exit codes of the script after which the job is neither requeued nor resumed (default: 93)
@@ -51,11 +55,12 @@ from tiresias.wrappers import (
     self_saving,
     settings,
 )
+from tiresias.wrappers.images import option as image_option
 from tiresias.wrappers.sbatch_options import UnsupportedOptions
 from tiresias.wrappers.scheduling_notes import submit_options
 
 NOTE_TIMEOUT_S = 5.0  # for the scheduling note; folders that hang must not delay a submission
-_OWN = (printed_steps.OPTION, opportunistic.OPTION, elastic.OPTION, parameter_servers.OPTION)
+_OWN = (image_option.OPTION, printed_steps.OPTION, opportunistic.OPTION, elastic.OPTION, parameter_servers.OPTION)
 _BURST_BUFFER = frozenset({"bb", "bbf"})  # sbatch takes one file of --bbf, and none beside --bb
 
 
@@ -132,6 +137,8 @@ def _take_own_options(words: list[str]) -> list[str]:
             words, own = sbatch_options.without_own(words)
         except UnsupportedOptions:
             return words
+        if "checkpoint" in own:
+            os.environ[environment.CHECKPOINT] = own["checkpoint"]
         if "steps-from" in own:
             os.environ[environment.STEPS_FROM] = own["steps-from"]
         if "opportunistic" in own:
@@ -190,6 +197,7 @@ def submit(submission: Submission) -> int:
     asked = submission.asked()
     opportunistic.check_requeue(os.environ, asked)
     elastic.check_request(os.environ, asked)
+    image_option.check_request(os.environ, asked, submission.script)
     if servers := parameter_servers.requested(os.environ, asked):
         return _submit_with_servers(submission, asked, servers)
     return _submit_checked(submission, asked)
@@ -261,13 +269,14 @@ def _report(submission: Submission, asked: submit_options.SubmitOptions) -> None
 
 def _copy(submission: Submission, text: bytes) -> int:
     """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash and
-    the choice of `--opportunistic`."""
+    the choices of `--opportunistic` and `--elastic`."""
     import tempfile  # here: few submissions need it
 
     from tiresias.protocol.job_kind import script_hash
 
     try:
-        of_job = f"{script_hash(submission.script)}-{opportunistic.chosen(os.environ)}"
+        choices = [opportunistic.chosen(os.environ), os.environ.get(environment.ELASTIC, "")]
+        of_job = "-".join(filter(None, [script_hash(submission.script), *choices]))
         with tempfile.TemporaryDirectory(prefix=f"tsbatch-{of_job}-") as folder:
             path = Path(folder, submission.name)
             path.write_bytes(text)

@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-MARKER = b"#---- tiresias: the user's script stands below, unchanged ----\n"
-INSERTED = (
-    b"#---- tiresias: the user's script goes on below ----\n"  # after lines that sbatch inserted below the #! line
-)
+from tiresias.protocol.batch_script_statements import INSERTED, MARKER
+
 NAME = "slurm_script"  # what Slurm itself calls a batch script on the node
 
 
@@ -26,9 +24,14 @@ class UserScript(NamedTuple):
     command: list[str]
     kind: str = ""
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / NAME
+
     def remove(self) -> None:
         """Remove the extracted script."""
-        (self.folder / NAME).unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         self.folder.rmdir()
 
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import ClassVar
@@ -21,6 +21,7 @@ from typing import ClassVar
 import pytest
 
 from tests.polling import pauses
+from tests.wrappers import leftovers
 from tiresias.protocol import control
 from tiresias.sandbox.cluster import Cluster
 from tiresias.wrappers import batch_script, isolated
@@ -52,19 +53,37 @@ class Site:
         }
         self.started: list[Job] = []
 
-    def start(self, script: str, *arguments: str, restart: int = 0, job: str = "7", **env: str) -> Job:
-        self.started.append(Job(self, f"#!/bin/bash\n{script}\n", arguments, restart, job, env))
+    def start(
+        self, script: str, *arguments: str, restart: int = 0, job: str = "7", prefix: Sequence[str] = (), **env: str
+    ) -> Job:
+        """prefix: the words of a command that runs the batch script, such as unshare(1)."""
+        self.started.append(Job(self, f"#!/bin/bash\n{script}\n", arguments, restart, job, env, prefix))
         return self.started[-1]
 
     def control(self, job: str = "7") -> Path:
         return control.job_folder(self.folder / "control", os.getuid(), job)
+
+    def kill(self) -> None:
+        """SIGKILL each process of the jobs, as Slurm does at the end of KillWait."""
+        for job in self.started:
+            job.process.kill()
+        leftovers.end(self.folder, f"TIRESIAS_CONTROL_ROOT={self.folder / 'control'}")
+        for job in self.started:
+            job.process.wait()
 
 
 class Job:
     """One run of a job."""
 
     def __init__(
-        self, site: Site, script: str, arguments: tuple[str, ...], restart: int, job: str, env: dict[str, str]
+        self,
+        site: Site,
+        script: str,
+        arguments: tuple[str, ...],
+        restart: int,
+        job: str,
+        env: dict[str, str],
+        prefix: Sequence[str],
     ) -> None:
         self.site, self.id, self.restart = site, job, restart
         path = site.folder / f"slurm_script-{restart}"
@@ -74,7 +93,7 @@ class Job:
         self.log = site.folder / f"log-{restart}"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                ["/bin/sh", str(path), *arguments],
+                [*prefix, "/bin/sh", str(path), *arguments],
                 env={**inherited, **slurm, **env},
                 cwd=site.folder,
                 stdout=log,
@@ -88,8 +107,8 @@ class Job:
         found = control.report(self.site.folder / "control", os.getuid(), self.id)
         return found if found.restart == self.restart else control.JobReport()
 
-    def until(self, condition: Callable[[control.JobReport], bool]) -> Job:
-        deadline = time.monotonic() + 30
+    def until(self, condition: Callable[[control.JobReport], bool], seconds: float = 30) -> Job:
+        deadline = time.monotonic() + seconds
         while not condition(self.report()):
             assert time.monotonic() < deadline, f"{self.report()}\n{self.log.read_text()}"
             time.sleep(0.01)
@@ -115,11 +134,10 @@ class Job:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
-    yield site
-    for job in site.started:
-        if job.process.poll() is None:
-            job.process.kill()
-            job.process.wait()
+    try:
+        yield site
+    finally:
+        site.kill()
 
 
 class User:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.protocol.batch_script_statements import MARKER
 from tiresias.wrappers import batch_script, inserted, user_script
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,9 +27,7 @@ def test_golden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command_of_wrap_is_no_option() -> None:
     script = batch_script.WRAPPED.format("#SBATCH --hold").encode()
-    assert compose(script, own_options=False).partition(user_script.MARKER)[0].count(b"#SBATCH") == len(
-        batch_script.DEFAULTS
-    )
+    assert compose(script, own_options=False).partition(MARKER)[0].count(b"#SBATCH") == len(batch_script.DEFAULTS)
 
 
 @given(

@@ -138,6 +138,7 @@ def test_ranks_that_are_killed_when_the_first_has_left(alice: User) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_time_limit_of_a_minute_and_no_requeue_from_outside(alice: User) -> None:
     """It saves half a minute before its end, waits for a requeue, asks for it itself, and goes on under the same id."""
     alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1\npython3 training.py 4000 0.01 result\n")

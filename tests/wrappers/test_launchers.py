@@ -126,7 +126,7 @@ def test_two_programs_at_once_both_save(site: Site) -> None:
 def test_a_launcher_that_kills_the_others_when_one_leaves(site: Site) -> None:
     """srun --kill-on-bad-exit: rank 0 is dead before it could report that all is saved, and the exit code is 137."""
     killed = (
-        "import os, time; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env(); c.restore(); n = 0\n"
+        "import os, time; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env(); c.restore(); n = 1\n"
         "while not c.should_stop(n): time.sleep(0.01); n += 1\n"
         "c.save(n, {'n': n}); os.kill(os.getpid(), 9)"
     )

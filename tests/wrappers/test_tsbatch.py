@@ -182,7 +182,7 @@ def test_a_program_that_saves_by_itself_is_submitted_with_its_option(folder: Pat
     assert "export TIRESIAS_CHECKPOINT=signal:TERM:out\n" in done.stdout
     refused = run(folder, "job.sh", TIRESIAS_CHECKPOINT="signal:TERM")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "use none, or signal:NAME:FOLDER such as signal:TERM:outputs" in refused.stderr
+    assert "use none, dmtcp, criu, or signal:NAME:FOLDER such as signal:TERM:outputs" in refused.stderr
 
 
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("1", 1), ("42", 42), ("kill", 137)])
@@ -281,10 +281,16 @@ def noted_choices(folder: Path) -> list[str]:
     return [choice for _, choice in json.loads(file.read_text())["opportunistic"]]
 
 
-def test_a_private_copy_shows_the_choice_in_its_path(folder: Path) -> None:
+@pytest.mark.parametrize("elastic", ["", "1-8", "2-8:2", "1-8+1-4*2", "1-8:2+1-4*2:async"])
+def test_a_private_copy_shows_the_choices_in_its_path(folder: Path, elastic: str) -> None:
     (folder / "job.sh").write_text("#!/usr/bin/python3\nprint()\n")
-    command = eval(run(folder, "--opportunistic=restart", "job.sh").stdout.splitlines()[0])[0]
+    sizes, _, servers = elastic.partition("+")
+    words = ["--opportunistic=restart", *([f"--elastic={sizes}"] if elastic else [])]
+    if servers:
+        words += ["-n2", "--gpus-per-task=1", "-c2", f"--servers={servers.replace('*2', '')}"]
+    [command] = [word for word in eval(run(folder, *words, "job.sh").stdout.splitlines()[0]) if "/tsbatch-" in word]
     assert parse.choice(command) == "restart"
+    assert parse.sizes(command) == elastic
     assert parse.script(command) == script_hash(b"#!/usr/bin/python3\nprint()\n")
 
 
@@ -360,6 +366,7 @@ def test_a_choice_that_is_impossible_is_refused_in_one_line(
             "--servers='0-4' is not possible; state MIN-MAX, from 1 to 256 servers",
         ),
         (["--elastic=1-4", "--servers=4-1"], {}, "", "--servers='4-1' is not possible"),
+        (["--elastic=1-4", "--servers=1-4:sync"], {}, "", "--servers='1-4:sync' is not possible"),
         (["--elastic=1-4", "--servers=1-257"], {}, "", "--servers='1-257' is not possible"),
         (["--elastic=1-4"], {"TIRESIAS_SERVER_COUNTS": "two"}, "", "--servers='two' is not possible"),
         (["--elastic=1-4", "--servers=1-2", "-n2"], {}, "", "--servers needs the workers as numbers"),
@@ -405,6 +412,9 @@ def test_the_request_holds_the_cpus_of_the_servers(folder: Path, cpus: list[str]
     assert [sizes for _, sizes in json.loads(file.read_text())["elastic"]] == ["1-8+1-4*4"]
     wrapped = run(folder, *asked, "--wrap", "true")
     assert eval(wrapped.stdout.splitlines()[0])[-1] == f"--cpus-per-task={6 if cpus else 2}"
+    asynchronous = run(folder, *asked[:-1], "--servers=1-4:async", "job.sh")
+    assert eval(asynchronous.stdout.splitlines()[0]) == words[:-1]
+    assert "export TIRESIAS_ELASTIC='1-8+1-4*4:async'\n" in asynchronous.stdout
 
 
 def test_a_request_that_slurm_refuses_names_the_servers(folder: Path) -> None:

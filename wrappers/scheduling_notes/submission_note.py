@@ -69,7 +69,7 @@ def scheduling_note(name: str, asked: SubmitOptions, kind: str, seen_in: str, be
         or wording.saving(asked, scheduling.managed, seen_in, before),
         wording.renewal(asked, seen_in or os.environ.get(environment.CHECKPOINT, ""), before),
         wording.opportunistic(opportunistic.chosen(os.environ), scheduling.managed),
-        wording.order(asked, scheduling.managed),
+        wording.order(asked, scheduling.orders),
         placing(root, kind, asked.get("job-name") or name),
     ]
     return one_line("; ".join(filter(None, parts)))

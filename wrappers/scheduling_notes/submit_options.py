@@ -40,6 +40,13 @@ def asks_for_gpus(options: SubmitOptions) -> bool:
     return any(count != "0" for count in counts) or any("gpu" in value for value in named)
 
 
+def sharing(options: SubmitOptions) -> str:
+    """The GRES by which the job asks for a part of a GPU, shard or mps; "" where it does not."""
+    named = [part for name in ("gres", "tres-per-task") for part in options.get(name, "").split(",")]
+    found = [part.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")[0] for part in named]
+    return next((name for name in found if name in ("shard", "mps")), "")
+
+
 def _named(words: Sequence[str]) -> SubmitOptions:
     try:
         pairs = sbatch_options.named(words)

@@ -5,32 +5,46 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tiresias.protocol.opportunistic_choice import NO, YES
+from tiresias.wrappers.images.option import TOOLS
 from tiresias.wrappers.previous_job import PreviousJob
 from tiresias.wrappers.scheduling_notes.site_controller import SiteController
-from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions, asks_for_gpus
+from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions, asks_for_gpus, sharing
 
 
 class Scheduling(NamedTuple):
-    """Which scheduler handles the job. managed: Tiresias may preempt it if it can save."""
+    """Which scheduler handles the job.
+
+    Attributes:
+        managed: Tiresias may preempt it if it can save.
+        words: As text.
+        orders: Tiresias orders and starts it.
+    """
 
     managed: bool
     words: str
+    orders: bool = False
 
 
 def scheduling(options: SubmitOptions, user: str, site: SiteController | None) -> Scheduling:
     """Return the scheduler of a job; `site`: None where this host does not show it."""
     if site is None:
-        return Scheduling(True, "this host does not show whether Tiresias schedules it")
+        return Scheduling(True, "this host does not show whether Tiresias schedules it", True)
     if reason := _why_not(options, user, site):
         return Scheduling(False, f"Slurm alone schedules it: {reason}")
+    if site.mode == "assist":
+        return Scheduling(
+            True, "Slurm schedules it; Tiresias preempts jobs for those that Slurm ranks first (mode assist)"
+        )
     if site.mode != "exact":
         return Scheduling(False, f"Slurm alone schedules it: Tiresias only watches (mode {site.mode})")
     if site.leads is False:
         return Scheduling(False, "Slurm alone schedules it for now: the controller of Tiresias is silent")
     if not (partition := _partition(options, site)):
-        return Scheduling(True, f"Tiresias schedules it if its partition is {' or '.join(sorted(site.partitions))}")
+        return Scheduling(
+            True, f"Tiresias schedules it if its partition is {' or '.join(sorted(site.partitions))}", True
+        )
     source = "" if site.leads else ", by its configuration"
-    return Scheduling(True, f"Tiresias schedules it in partition {partition}{source}")
+    return Scheduling(True, f"Tiresias schedules it in partition {partition}{source}", True)
 
 
 def saving(options: SubmitOptions, managed: bool, seen_in: str, earlier: PreviousJob | None) -> str:
@@ -57,9 +71,9 @@ def renewal(options: SubmitOptions, seen_in: str, earlier: PreviousJob | None) -
     return f"--time={limit} limits each run and not the job, which is requeued at the limit and goes on (from Slurm 23.02 on)"
 
 
-def order(options: SubmitOptions, managed: bool) -> str:
-    """Describe the effect of options that order or delay jobs; "" without such options."""
-    if not managed:
+def order(options: SubmitOptions, orders: bool) -> str:
+    """Describe the effect of options that order or delay jobs; "" without such options. orders: Tiresias orders the jobs."""
+    if not orders:
         return ""
     ignored = [f"--{name}" for name in ("nice", "priority") if name in options and options[name] != "0"]
     auxiliary = "has" if len(ignored) == 1 else "have"
@@ -91,7 +105,10 @@ def self_saving(options: SubmitOptions, managed: bool, option: str) -> str:
     """Describe preemption of a self-saving program. option: TIRESIAS_CHECKPOINT; "" where unset or --no-requeue."""
     if not option or options.get("requeue") == "no":
         return ""
-    return f"{'may be preempted' if managed else 'saves before its time limit'}: its program saves by itself ({option})"
+    how = (
+        f"it is dumped as an image by {TOOLS[option]}" if option in TOOLS else f"its program saves by itself ({option})"
+    )
+    return f"{'may be preempted' if managed else 'saves before its time limit'}: {how}"
 
 
 def _why(seen_in: str, earlier: PreviousJob | None) -> str:
@@ -113,7 +130,8 @@ def _why_not(options: SubmitOptions, user: str, site: SiteController) -> str:
     if options.get("account") in site.accounts:
         return f"account {options['account']} is exempt"
     if not asks_for_gpus(options):
-        return "it asks for no GPU"
+        part = sharing(options)
+        return f"it asks for a part of a GPU (gres/{part})" if part else "it asks for no GPU"
     return "it has a reservation" if options.get("reservation") else ""
 
 

@@ -25,8 +25,16 @@ ASKS = {"gpus": "2"}
         (ASKS | {"account": "vip"}, LED, "Slurm alone schedules it: account vip is exempt"),
         (ASKS | {"reservation": "r"}, LED, "Slurm alone schedules it: it has a reservation"),
         ({}, LED, "Slurm alone schedules it: it asks for no GPU"),
+        ({"gres": "lustre:1,shard:2"}, LED, "Slurm alone schedules it: it asks for a part of a GPU (gres/shard)"),
+        ({"tres-per-task": "gres/mps=50"}, LED, "Slurm alone schedules it: it asks for a part of a GPU (gres/mps)"),
+        ({"gres": "gpu:1g.10gb:1"}, LED, "Tiresias schedules it in partition gpu"),
         (ASKS, LED._replace(leads=False), "Slurm alone schedules it for now: the controller of Tiresias is silent"),
         (ASKS, LED._replace(mode="shadow"), "Slurm alone schedules it: Tiresias only watches (mode shadow)"),
+        (
+            ASKS,
+            LED._replace(mode="assist"),
+            "Slurm schedules it; Tiresias preempts jobs for those that Slurm ranks first (mode assist)",
+        ),
         (ASKS, LED._replace(leads=None, default=""), "Tiresias schedules it if its partition is a100 or gpu"),
         (
             ASKS | {"partition": "gpu"},
@@ -38,7 +46,8 @@ ASKS = {"gpus": "2"}
 )
 def test_which_scheduler(asked: dict[str, str], site: SiteController | None, expected: str) -> None:
     found = wording.scheduling(asked, "alice", site)
-    assert found == (not expected.startswith("Slurm alone"), expected)
+    assert (found.managed, found.words) == (not expected.startswith("Slurm alone"), expected)
+    assert found.orders == (found.managed and not expected.startswith("Slurm schedules"))
 
 
 def test_exempt_users() -> None:
