@@ -5,6 +5,7 @@ Many nodes share one machine: each slurmd has its own port and name, and fake GP
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -28,7 +29,8 @@ class ClusterSpec:
     suite: str = "forky"
     nodes: int = 15
     gpus_per_node: int = 4
-    gpu_type: str = ""  # several, separated by commas: one for each socket
+    gpu_type: str = ""  # several, separated by commas: one for each socket; or with their numbers: a100:1,1g.10gb:6
+    shared_gpus: str = ""  # a GRES that shares GPUs, and how many of it each GPU has: shard:4, mps:100
     cpus_per_node: int = 16
     memory_mb: int = 64000
     sockets_per_node: int = 1  # with equal shares of CPUs and GPUs; more than one adds a feature such as socket:2
@@ -51,11 +53,35 @@ class ClusterSpec:
         ):
             if not low <= getattr(self, what) <= high:
                 raise UsageError(f"{what} is {getattr(self, what)}: it must be from {low} to {high}")
-        if self.sockets_per_node % len(self.gpu_type.split(",")):
+        if not re.fullmatch(r"((shard|mps):[1-9]\d{0,3})?", self.shared_gpus):
+            raise UsageError(f"shared_gpus is {self.shared_gpus}: write shard:N or mps:N, N of each GPU")
+        if not re.fullmatch(r"[\w.,+-]*|[\w.+-]+:\d{1,2}(,[\w.+-]+:\d{1,2})*", self.gpu_type):
+            raise UsageError(f"gpu_type is {self.gpu_type}: write TYPE, TYPE,TYPE or TYPE:N,TYPE:N")
+        if ":" in self.gpu_type:
+            self._check_counts()
+        elif self.sockets_per_node % len(self.gpu_type.split(",")):
             raise UsageError(f"gpu_type is {self.gpu_type}: {self.sockets_per_node} sockets cannot have a type each")
         for what in ("cpus_per_node", "gpus_per_node"):
             if self.sockets_per_node < 1 or getattr(self, what) % self.sockets_per_node:
                 raise UsageError(f"{what} is {getattr(self, what)}: {self.sockets_per_node} sockets cannot share them")
+
+    @property
+    def shares(self) -> tuple[str, int]:
+        """The GRES that gives GPUs to jobs in parts, and its number on a node; "" and 0 without one."""
+        name, _, count = self.shared_gpus.partition(":")
+        return name, int(count or 0) * self.gpus_per_node
+
+    def _check_counts(self) -> None:
+        if sum(count for _, count in self.type_counts) != self.gpus_per_node or self.sockets_per_node > 1:
+            raise UsageError(
+                f"gpu_type is {self.gpu_type}: one socket with {self.gpus_per_node} GPUs cannot have these"
+            )
+
+    @property
+    def type_counts(self) -> list[tuple[str, int]]:
+        """GPU types with their numbers on a node; all GPUs without a type where there are none."""
+        kinds = [one.partition(":") for one in self.gpu_type.split(",")]
+        return [(kind, int(count or self.gpus_per_node // len(kinds))) for kind, _, count in kinds]
 
     @property
     def node_names(self) -> list[str]:
@@ -91,7 +117,7 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core_Memory",
         "DefMemPerCPU": "500",
-        "GresTypes": "gpu",
+        "GresTypes": ",".join(filter(None, ("gpu", spec.shares[0]))),
         "SchedulerType": f"sched/{spec.scheduler}",
         "SchedulerParameters": SCHEDULER_PARAMETERS,
         "ReturnToService": "2",
@@ -112,17 +138,22 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
 
 def gres_conf(spec: ClusterSpec) -> str:
     """Return gres.conf."""
-    gpus, cpus = spec.gpus_per_node // spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
-    return "".join(
-        f"Name=gpu {f'Type={kind} ' if kind else ''}File={DEVICE}{_range(socket * gpus, gpus)}{_cores(spec, socket * cpus, cpus)}\n"
-        for socket, kind in enumerate(_types(spec) if gpus else ())
-    )
+    cpus, first, lines = spec.cpus_per_node // spec.sockets_per_node, 0, []
+    for at, (kind, gpus) in enumerate(_of_sockets(spec) if spec.gpus_per_node else ()):
+        files = f"File={DEVICE}{_range(first, gpus)}{_cores(spec, at * cpus, cpus)}"
+        lines.append(f"Name=gpu {f'Type={kind} ' if kind else ''}{files}\n")
+        first += gpus
+    name, count = spec.shares
+    shared = f"Name={name} Count={count}\n" if name else ""
+    return "".join([*lines, shared])
 
 
-def _types(spec: ClusterSpec) -> list[str]:
-    """Return the type of the GPUs of each socket."""
-    types = spec.gpu_type.split(",")
-    return [types[socket * len(types) // spec.sockets_per_node] for socket in range(spec.sockets_per_node)]
+def _of_sockets(spec: ClusterSpec) -> list[tuple[str, int]]:
+    """Return the GPUs of each line: a type and their number; one line for each socket, or for each type with its number."""
+    if ":" in spec.gpu_type:
+        return spec.type_counts
+    types, gpus = spec.gpu_type.split(","), spec.gpus_per_node // spec.sockets_per_node
+    return [(types[socket * len(types) // spec.sockets_per_node], gpus) for socket in range(spec.sockets_per_node)]
 
 
 def _range(first: int, count: int) -> str:
@@ -178,9 +209,10 @@ def hosts(spec: ClusterSpec) -> str:
 
 
 def _nodes(spec: ClusterSpec) -> list[str]:
-    types = spec.gpu_type.split(",")
-    each = [f"gpu:{kind + ':' if kind else ''}{spec.gpus_per_node // len(types)}" for kind in types]
-    gres = f" Gres={','.join(each)}" if spec.gpus_per_node else ""
+    each = [f"gpu:{kind + ':' if kind else ''}{count}" for kind, count in spec.type_counts]
+    name, count = spec.shares
+    shared = [f"{name}:{count}"] if name else []
+    gres = f" Gres={','.join([*each, *shared])}" if spec.gpus_per_node else ""
     sockets, cores = spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
     layout = f" Sockets={sockets} CoresPerSocket={cores}" if sockets > 1 else ""
     feature = f",socket:{sockets}" if sockets > 1 else ""

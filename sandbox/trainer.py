@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tiresias.checkpoint import Checkpointer
 from tiresias.sandbox.trainer_events import Events, StepFile
@@ -77,6 +78,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="report the progress, at most once in so many seconds (default: no reports)",
     )
+    parser.add_argument(
+        "--save-at-sigterm", action=argparse.BooleanOptionalAction, default=True,
+        help="SIGTERM is a checkpoint signal too; without it the program ends at SIGTERM, as one without a handler",
+    )  # fmt: skip
     parser.add_argument("--checkpoints", type=Path, help="folder for them (default: the job's own)")
     parser.add_argument("--results", type=Path, required=True)
     return parser
@@ -101,6 +106,10 @@ class Trainer:
         self.checkpointer = Checkpointer.from_env(args.checkpoints)
         self.checkpointer.register_alone()
         self.checkpointer.report_every(args.report_every)
+        self._started = self._woken = time.monotonic()
+        signal.signal(signal.SIGCONT, self._continued)
+        if not args.save_at_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def train(self) -> int:
         """Train to the end, or until the checkpoint signal, and return the exit code."""
@@ -119,12 +128,13 @@ class Trainer:
         return self._loop(state)
 
     def _loop(self, state: TrainerState) -> int:
-        """Train with deadlines from the run's start, so that delays do not add up; the time of saves is excluded."""
+        """Train with deadlines from the run's start, so that delays do not add up; saves and suspensions are excluded."""
         first, look = state.step, max(1, int(STOP_CHECK_INTERVAL_S / self.iteration))
-        started = saved = time.monotonic()
+        self._started = saved = time.monotonic()
         while state.step < self.steps:
             until = min(state.step + look, self.steps)
-            _sleep_until(started + (until - first) * self.iteration)
+            self._woken = time.monotonic()
+            _sleep_until(self._started + (until - first) * self.iteration)
             state.advance(until)
             self.progress.write(until)
             if self.args.report_every:
@@ -135,8 +145,14 @@ class Trainer:
                 before = time.monotonic()
                 self._save(state)
                 saved = time.monotonic()
-                started += saved - before
+                self._started += saved - before
         return self._finish(state)
+
+    def _continued(self, *_: Any) -> None:
+        """Move the deadlines by the time of a suspension; at most one sleep, of 0.1 s or an iteration, counts as well."""
+        now = time.monotonic()
+        self._started += now - self._woken
+        self._woken = now
 
     def _restored(self) -> TrainerState:
         found = self.checkpointer.restore()

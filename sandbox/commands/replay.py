@@ -6,6 +6,9 @@ a share of them (--reporting). las+random: all jobs are placed in one style. Wit
 rule of the controller (las+virtual_clusters, las+gpu_quotas, las+private_clusters), or as Slurm has it (slurm-fairshare,
 slurm-grptres, slurm-private); a second table has the waits of each tenant.
 
+With --shares A,B the jobs belong to two accounts with these fair shares, and some are submitted in the QOS urgent; --other-jobs
+adds CPU-only jobs and jobs that Tiresias does not manage. slurm-qos-requeue and slurm-qos-suspend: Slurm preempts for urgent jobs.
+
 With +elastic after a policy of the controller its jobs are elastic, from a quarter of the GPUs of the trace to four times as many,
 and with G GPUs (G / GPUs of the trace) ** --scaling times as fast.
 
@@ -20,6 +23,8 @@ Examples:
   tiresias sandbox replay trace.csv --policy las,las+elastic --jobs 60 --compress 3 --no-placement-effect
   tiresias sandbox replay trace.csv --policy slurm-private,slurm-grptres,las+private_clusters,las+virtual_clusters \
     --virtual-clusters vcs.toml --nodes 12 --gpus-per-node 8 --nodes-per-leaf 2 --fewest-nodes
+  tiresias sandbox replay trace.csv --policy slurm-backfill,slurm-qos-requeue,slurm-qos-suspend,assist,adaptive \
+    --shares 3,1 --other-jobs 0.2 --seed 1 --no-placement-effect --json out.json
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import signal
 import sys
 from dataclasses import replace
@@ -43,6 +49,7 @@ from tiresias.sandbox.replay.replay_policies import LABELS, SHOWN
 from tiresias.sandbox.replay.replay_tenants import ReplayTenants
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay.setup import Options
+from tiresias.sandbox.replay.shared_site import SharedSite
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.scheduler.stages import SIZINGS
 from tiresias.simulator.commands import argument_types as types
@@ -108,6 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gpus-per-node", type=int, default=default.gpus_per_node, metavar="N", help="default: %(default)s"
     )
     _configure_tenants(parser)
+    _configure_site(parser)
     parser.add_argument(
         "--threshold",
         default=str(setup.THRESHOLD),
@@ -152,7 +160,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="stop and start slurmctld N times while jobs arrive",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="random seed of their times (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="random seed of their times, and of the choices of --shares (default: %(default)s)",
     )
     parser.add_argument("--keep", action="store_true", help="keep the clusters' folders with logs and journals")
 
@@ -172,13 +184,32 @@ def _configure_tenants(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _configure_site(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shares", metavar="A,B",
+        help="two accounts with these fair shares, priority/multifactor, QOS normal and urgent; users of the trace alternate",
+    )  # fmt: skip
+    parser.add_argument(
+        "--urgent", type=types.share("--urgent"), default=0.2, metavar="SHARE",
+        help="with --shares: share of the jobs in the QOS urgent, which ranks first (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--other-jobs", type=types.share("--other-jobs"), default=0.0, metavar="SHARE",
+        help="with --shares: so many CPU-only jobs, and as many GPU jobs of another partition on the same nodes, for each job",
+    )  # fmt: skip
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the replay; the exit code is 1 if an invariant is violated, after the table is printed."""
     policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
     jobs = setup.take(read_trace(args.trace, options.gpus).jobs(), args.jobs, args.compress)
     if args.virtual_clusters:
         options = replace(options, tenants=ReplayTenants.read(args.virtual_clusters, options.size))
-    setup.check(policies, jobs, options.tenants)
+    trace_jobs = jobs
+    if args.shares:
+        site = SharedSite.of(jobs, _shares(args.shares), args.urgent, args.other_jobs, args.seed)
+        jobs, options = site.with_others(jobs), replace(options, site=site)
+    setup.check(policies, jobs, options.tenants, options.site)
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
     trouble = Faults(args.kill_controller, args.restart_slurmctld, args.seed)
@@ -193,7 +224,9 @@ def run(args: argparse.Namespace) -> int:
     longer = tenant_report.anomalies(outcomes, options.time_scale) if options.tenants else {}
     if args.json:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args, longer), indent=2) + "\n")
-    print(f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" ")
+    print(
+        f"{len(trace_jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" "
+    )
     print(f"Times are seconds of the trace: measured x {options.time_scale:g}.")
     _print_whole(replay_report.table(outcomes, baseline, LABELS))
     if options.tenants:
@@ -213,6 +246,9 @@ def _compare(outcomes: dict[str, Outcome], jobs: list[TraceJob], options: Option
         outcome |= simulated.compared(policy, jobs, options, outcome)
         if reason := simulated.not_simulated(policy, options):
             console.print(f"{policy}: not simulated: {reason}", highlight=False)
+    for outcome in outcomes.values():
+        if "unexplained_inversions" in outcome["invariants"]:
+            outcome["unexplained_inversions"] = outcome["invariants"]["unexplained_inversions"]
     for policy, found in replay_report.speedups(outcomes).items():
         outcomes[policy] |= found
 
@@ -254,6 +290,13 @@ def _thresholds(text: str) -> tuple[float, ...]:
     return values
 
 
+def _shares(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d{0,5}),([1-9]\d{0,5})", text, re.ASCII)
+    if not match:
+        raise UsageError(f"--shares {text!r:.40}: write two numbers from 1 to 999999, such as 3,1")
+    return int(match[1]), int(match[2])
+
+
 def _document(
     outcomes: dict[str, Outcome], baseline: str, args: argparse.Namespace, longer: dict[str, list[str]]
 ) -> dict[str, Any]:
@@ -261,6 +304,8 @@ def _document(
         "trace": args.trace.name,
         "time_scale": args.time_scale,
         "compress": args.compress,
+        **({"shares": args.shares, "urgent": args.urgent, "other_jobs": args.other_jobs} if args.shares else {}),
+        "seed": args.seed,
         "policies": outcomes,
         "baseline": baseline,
         "ratios": replay_report.ratios(outcomes, baseline),

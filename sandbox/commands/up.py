@@ -34,6 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gpu-type", default=default.gpu_type, metavar="TYPE", help="name the GPUs' type, e.g. v100")
     parser.add_argument(
+        "--shared-gpus",
+        default=default.shared_gpus,
+        metavar="GRES:N",
+        help="also give each GPU to jobs in N parts: shard:4 or mps:100",
+    )
+    parser.add_argument(
         "--cpus-per-node", type=int, default=default.cpus_per_node, metavar="N", help="default: %(default)s"
     )
     parser.add_argument(

@@ -20,10 +20,12 @@ from tiresias.sandbox.rehearse.other_size import other_size, ranks_differ
 from tiresias.sandbox.rehearse.own_job import POLL_INTERVAL_S, JobRefused, OwnJob
 from tiresias.sandbox.rehearse.requirements import RehearsalFinding, RehearsalOptions
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.wrappers.images import option
 
 REQUEUE_TIMEOUT_S = 120.0  # for Slurm's clean-up after a requeue: KillWait and more
 RANKS_TIMEOUT_S = 10.0  # from the first step of a run until all its ranks have registered
 LOG_TAIL_LINES = 6  # shown when a run failed
+TAIL_BYTES = 4000
 
 Report = Callable[[str], None]
 
@@ -36,6 +38,7 @@ class Rehearsal:
     options: RehearsalOptions
     report: Report
     findings: list[RehearsalFinding] = field(default_factory=list)
+    cannot_save: bool = False  # the program ran and never reported that it can save
     seconds: dict[str, float] = field(default_factory=dict)  # save, pause, restore
 
     def run(self) -> bool:
@@ -69,12 +72,12 @@ class Rehearsal:
                 f"run {run} did not start within {self.options.queue:g} s: {self._reason()}", "request less"
             )
         self.report(f"run {run} has started")
+        log = self.job.files().get("StdOut", Path("/nonexistent"))
         self._until(
-            lambda: self._report_of(run).ready or bool(self._report_of(run).refused) or self._over(),
-            self.options.startup,
+            lambda: self._report_of(run).ready or bool(self._refusal(run, log)) or self._over(), self.options.startup
         )
         if not self._report_of(run).ready:
-            return self._never_ready(run)
+            return self._never_ready(run, log)
         if run:
             return True
         self.report(f"the program trains; it is preempted in {self.options.after:g} s")
@@ -84,9 +87,17 @@ class Rehearsal:
             "rehearse with more steps or a shorter --after",
         )
 
-    def _never_ready(self, run: int) -> bool:
+    def _refusal(self, run: int, log: Path) -> str:
+        """Return why this job would never be preempted, as the controller or, in the job's log, the supervisor reports it."""
         if refused := self._report_of(run).refused:
-            return self._missing(f"it would never be preempted: {refused}", "install the same release on both sides")
+            return f"{refused}: install the same release on both sides"
+        return _tail(log).partition(f"tiresias: {option.NOT_PREEMPTED}")[2].partition("\n")[0]
+
+    def _never_ready(self, run: int, log: Path) -> bool:
+        if refusal := self._refusal(run, log):
+            why, _, advice = refusal.rpartition(": ")
+            return self._missing(f"it would never be preempted: {why}", advice)
+        self.cannot_save = not self._over() or (not run and self._ended_well())
         if not self._over():
             return self._missing(
                 f"the program did not report within {self.options.startup:g} s that it can save, so it would never be preempted",
@@ -295,11 +306,7 @@ class Rehearsal:
 
     def _tail(self) -> str:
         """Return the end of the job's log, which contains the reason."""
-        log = self.job.files().get("StdOut")
-        try:
-            lines = log.read_bytes()[-4000:].decode(errors="replace").splitlines() if log else []
-        except OSError:
-            lines = []
+        lines = _tail(self.job.files().get("StdOut", Path("/nonexistent"))).splitlines()
         return "\n".join(["the end of the log:", *(f"  {line}" for line in lines[-LOG_TAIL_LINES:])])
 
     # findings
@@ -311,6 +318,13 @@ class Rehearsal:
     def _missing(self, what: str, advice: str) -> bool:
         self.findings.append(RehearsalFinding(False, what, advice))
         return False
+
+
+def _tail(log: Path) -> str:
+    try:
+        return log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _size_and_hash(path: Path, size: int | None = None) -> tuple[int, str]:

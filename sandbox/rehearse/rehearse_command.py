@@ -1,5 +1,7 @@
 """Test a script's checkpointing before it is needed: run it, preempt it, resume it, and report what is missing.
 
+A program that cannot save is rehearsed again with tsbatch --checkpoint=dmtcp and =criu, where these tools work here.
+
 The test needs no controller and only the rights of the job's owner. Where no Slurm answers, a private cluster of two nodes
 is started, with a copy of the script's folder; only the modules of Debian's python3 can be imported there. The job is
 cancelled at the end. Exit code 0: nothing is missing.
@@ -16,15 +18,18 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tiresias.errors import UsageError
+from tiresias.protocol import environment
 from tiresias.sandbox.rehearse import private_rehearsal
 from tiresias.sandbox.rehearse.own_job import is_here
 from tiresias.sandbox.rehearse.rehearsal import Rehearsal
-from tiresias.sandbox.rehearse.requirements import RehearsalOptions
+from tiresias.sandbox.rehearse.requirements import RehearsalFinding, RehearsalOptions
+from tiresias.wrappers.images import image_place, option
 
 _SECONDS = {
     "after": "seconds of training before the preemption",
@@ -62,8 +67,37 @@ def run(args: argparse.Namespace) -> int:
     options, arguments = split(args.options)
     rehearsal = Rehearsal([*options, str(args.script), *arguments], rehearsal_options, _report)
     fine = rehearsal.run()
+    if rehearsal.cannot_save and not _is_chosen(options):
+        for tool in option.TOOLS:
+            rehearsal.findings += _as_image(tool, [*options, str(args.script), *arguments], rehearsal_options)
     print(json.dumps(rehearsal.document(), indent=2) if args.json else _text(rehearsal))
     return 0 if fine else 1
+
+
+def _is_chosen(options: Sequence[str]) -> bool:
+    """Return whether the user has chosen how the program is saved."""
+    return bool(os.environ.get(environment.CHECKPOINT)) or any(word.startswith(option.OPTION) for word in options)
+
+
+def _as_image(tool: str, words: Sequence[str], options: RehearsalOptions) -> list[RehearsalFinding]:
+    """Rehearse a program that cannot save as an image of its processes; return the findings."""
+    chosen = f"{option.OPTION}={tool}"
+    if reason := image_place.kind(tool).missing():
+        _report(f"not rehearsed with {chosen}: {reason} here")
+        return []
+    _report(f"the program cannot save; the same again with {chosen}")
+    rehearsal = Rehearsal([chosen, *words], options, _report)
+    try:
+        fine = rehearsal.run()
+    except UsageError as error:
+        return [RehearsalFinding(False, f"with tsbatch {chosen}: {error}")]
+    if fine:
+        return [RehearsalFinding(True, f"with tsbatch {chosen} this job can be preempted as it is")]
+    return [
+        RehearsalFinding(False, f"with tsbatch {chosen}: {one.what}", one.advice)
+        for one in rehearsal.findings
+        if not one.fine
+    ]
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:

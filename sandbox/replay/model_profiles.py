@@ -35,7 +35,7 @@ def of(model: str) -> Summary:
 def leave(root: Path, uid: int, script: bytes, jobs: Iterable[tuple[str, str, int]]) -> None:
     """Store the profiles of a user's jobs, given as (name, model, GPUs). Needs root."""
     folder = control.profiles_folder(root, uid)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, model, gpus in jobs:
         key = Key(name, script_hash(script), gpus)
         control.write(folder, key.file, as_object(key, of(model)))

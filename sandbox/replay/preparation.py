@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.replay import model_profiles, setup
 from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
-from tiresias.sandbox.replay.setup import USERS
+from tiresias.sandbox.replay.setup import USERS, Options
 from tiresias.sandbox.rootfs import USERS as UIDS
 from tiresias.simulator.trace import TraceJob
 
@@ -32,10 +32,10 @@ def make_job_roots(cluster: Cluster) -> None:
         folder.chmod(0o1777)
 
 
-def store_profiles(cluster: Cluster, jobs: Sequence[TraceJob]) -> None:
+def store_profiles(cluster: Cluster, jobs: Sequence[TraceJob], options: Options) -> None:
     """Store the profile of each job's model for its user."""
     root, script = cluster.shared / "tiresias" / "control", setup.SCRIPT.encode()
     for user in USERS:
-        own = [job for row, job in enumerate(jobs) if setup.user_of(job, row) == user]
+        own = [job for row, job in enumerate(jobs) if setup.owner_of(job, row, options) == user]
         kinds = [(setup.name_of(job), setup.model_of(job), job.num_gpus) for job in own]
         model_profiles.leave(root, UIDS[user], script, kinds)

@@ -26,10 +26,11 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.protocol import environment
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.replay import preparation, setup, tenant_setup
-from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
+from tiresias.sandbox.replay import preparation, setup, site_setup, slurm_order_log, start_overhead, tenant_setup
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES, ReplayPolicy
 from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProgress
 from tiresias.sandbox.replay.setup import FOLDER, USERS, Options
+from tiresias.sandbox.replay.slurm_order_log import QueueSample, SlurmctldLog
 from tiresias.simulator.formats.sacct_table import COMMAND as SACCT
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_client import ask
@@ -38,6 +39,7 @@ STALL_TIMEOUT_S = 60.0  # without any event, after which Slurm's queue is checke
 SETTLE_TIMEOUT_S = 60.0  # from the last trainer's end to an empty queue
 CONTROLLER_START_TIMEOUT_S = 60.0  # until the controller answers
 CONFIG = "tiresias.toml"
+ORDER_SAMPLES = "order-samples.txt"
 CONTROL_SOCKET = "run/tiresias/control.sock"
 
 
@@ -80,15 +82,17 @@ class Replay:
     def begin(self, start: float) -> None:
         """Submit job J at `start` + its submit_time / time_scale."""
         self.started = self._moved = start
-        plans: dict[str, list[str]] = {user: [] for user in USERS}
-        reporters = setup.reporters(self.jobs, self.policy, self.options)
-        for row, job in enumerate(self.jobs):
-            reports = job.job_id in reporters
-            user, name, command = setup.submission(job, row, self.policy, self.options, reports)
-            at = start + job.submit_time / self.options.time_scale
-            plans[user].append(json.dumps({"job": job.job_id, "at": at, "name": name, "command": command}))
-        for user, plan in plans.items():
-            self._submit(user, plan)
+        self._sample_order()
+        self._submit(self.jobs, first_row=0)
+
+    def add(self, jobs: Sequence[TraceJob]) -> None:
+        """Add jobs to the trace of a replay that has begun; a job whose submit_time has passed is submitted at once."""
+        first_row = len(self.jobs)
+        self.jobs = [*self.jobs, *jobs]
+        self._logs |= self._new_logs(jobs)
+        if self.policy in MANAGED_POLICIES:
+            preparation.store_profiles(self.cluster, self.jobs, self.options)
+        self._submit(jobs, first_row)
 
     def progress(self) -> ReplayProgress:
         """Read new events and return the progress; call it about once a second."""
@@ -161,6 +165,18 @@ class Replay:
         """The controller's state; readable when the controller has stopped."""
         return self.cluster.folder / "lib" / "journal.sqlite"
 
+    @property
+    def has_slurm_order(self) -> bool:
+        """Whether Slurm starts all jobs in its own order, of jobs in one partition or several with the same nodes."""
+        is_exact = self.policy in MANAGED_POLICIES and not ReplayPolicy.parsed(self.policy).assists
+        return not is_exact and not self.options.tenants
+
+    def slurm_order(self) -> tuple[list[QueueSample], SlurmctldLog]:
+        """Return the samples of Slurm's order so far, and what slurmctld and the slurmds logged."""
+        launched = start_overhead.launched_by_slurmd(self.cluster.log.glob("gpu*.log"))
+        text = (self.cluster.log / "slurmctld.log").read_text(errors="replace")
+        return slurm_order_log.read_samples(self.folder / ORDER_SAMPLES), SlurmctldLog.parsed(text, launched)
+
     def stop_controller(self) -> None:
         """Stop the controller with SIGTERM, as an administrator would; it lifts its holds."""
         if self._controller and self.cluster.alive():
@@ -224,26 +240,45 @@ class Replay:
         (self.folder / "job.sh").write_text(setup.SCRIPT)
         (self.folder / "epilog.sh").write_text(setup.EPILOG)
         (self.folder / "epilog.sh").chmod(0o755)
-        self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
+        self._logs = self._new_logs(self.jobs)
         if self.options.tenants:
             tenant_setup.prepare(self.cluster, self.policy, self.options.tenants, USERS)
+        if self.options.site:
+            site_setup.prepare(self.cluster, self.policy, self.options.site)
         if self.policy in MANAGED_POLICIES:
             preparation.make_job_roots(self.cluster)
-            preparation.store_profiles(self.cluster, self.jobs)
+            preparation.store_profiles(self.cluster, self.jobs, self.options)
             (self.folder / CONFIG).write_text(setup.controller_config(self.policy, self.options))
             self.start_controller()
         preparation.compile_modules(self.cluster, self.policy)
 
-    def _submit(self, user: str, plan: Sequence[str]) -> None:
-        (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))
-        command = [
-            "python3",
-            "-m",
-            "tiresias.sandbox.replay.submitter",
-            f"{FOLDER}/plan-{user}.jsonl",
-            f"{FOLDER}/submitted-{user}.jsonl",
-        ]
-        self._submitters[f"submitter-{user}"] = self._background(f"submitter-{user}", command, user)
+    def _new_logs(self, jobs: Sequence[TraceJob]) -> dict[str, JobLog]:
+        return {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in jobs}
+
+    def _submit(self, jobs: Sequence[TraceJob], first_row: int) -> None:
+        plans: dict[str, list[str]] = {user: [] for user in USERS}
+        reporters = setup.reporters(self.jobs, self.policy, self.options)
+        for row, job in enumerate(jobs, first_row):
+            reports = job.job_id in reporters
+            user, name, command = setup.submission(job, row, self.policy, self.options, reports)
+            at = self.started + job.submit_time / self.options.time_scale
+            plans[user].append(json.dumps({"job": job.job_id, "at": at, "name": name, "command": command}))
+        for user, plan in plans.items():
+            if plan:
+                self._start_submitter(user, plan, first_row)
+
+    def _start_submitter(self, user: str, plan: Sequence[str], first_row: int) -> None:
+        name = f"{user}-{first_row}"
+        (self.folder / f"plan-{name}.jsonl").write_text("\n".join(plan))
+        files = [f"{FOLDER}/plan-{name}.jsonl", f"{FOLDER}/submitted-{user}.jsonl"]
+        command = ["python3", "-m", "tiresias.sandbox.replay.submitter", *files]
+        self._submitters[f"submitter-{name}"] = self._background(f"submitter-{name}", command, user)
+
+    def _sample_order(self) -> None:
+        """Sample Slurm's order until the cluster ends, where Slurm starts jobs in its own order."""
+        if self.has_slurm_order:
+            command = ["sh", "-c", f"{{ {slurm_order_log.SAMPLER}; }} >> {FOLDER}/{ORDER_SAMPLES} 2>/dev/null"]
+            self._background("order-samples", command, "slurm")
 
     def _background(self, name: str, command: list[str], user: str) -> subprocess.Popen[Any]:
         roots = {

@@ -2,8 +2,10 @@
 
 NAME[+PLACEMENT][+reports]: a policy of the controller, with all jobs in one placement, and with jobs that report their progress.
 NAME[+reports]+elastic: the jobs are elastic, and their sizes change (--sizing).
+assist: Slurm orders and starts the jobs, and the controller preempts some for the one that Slurm ranks first (mode assist).
 NAME+RULE: tenants share the cluster by this rule of the controller, such as las+virtual_clusters.
-slurm-fifo and slurm-backfill: unmodified Slurm. slurm-fairshare, slurm-grptres and slurm-private: the same with tenants.
+slurm-fifo and slurm-backfill: unmodified Slurm. slurm-qos-requeue and slurm-qos-suspend: the same with --shares, and jobs of the
+QOS urgent preempt others (shared_site.py). slurm-fairshare, slurm-grptres and slurm-private: the same with tenants.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.sandbox.replay.shared_site import QOS_REQUEUE, QOS_SUSPEND
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.stages import POLICIES, TENANT_RULES
 from tiresias.simulator.simulated_placement import BY_SKEW, STYLES
 
-REPORTS, ELASTIC = "reports", "elastic"
+REPORTS, ELASTIC, ASSIST = "reports", "elastic", "assist"
 FAIR_SHARE, GROUP_LIMITS, PARTITIONS = "slurm-fairshare", "slurm-grptres", "slurm-private"
 PRIVATE_RULE = "private_clusters"
 WITHOUT_TENANTS = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
@@ -23,7 +27,8 @@ _STOCK_TENANTS = {
     GROUP_LIMITS: "Slurm GrpTRES",
     PARTITIONS: "Slurm private partitions",
 }
-STOCK_POLICIES = WITHOUT_TENANTS | _STOCK_TENANTS
+_WITH_QOS = {QOS_REQUEUE: "Slurm QOS, REQUEUE", QOS_SUSPEND: "Slurm QOS, SUSPEND,GANG"}
+STOCK_POLICIES = WITHOUT_TENANTS | _WITH_QOS | _STOCK_TENANTS
 _OWN_LABELS = {"las": "Tiresias-L", "gittins": "Tiresias-G", "fifo": "Tiresias, FIFO"}
 _STYLES = tuple(style for style in STYLES if style != BY_SKEW)
 
@@ -37,6 +42,7 @@ class ReplayPolicy(NamedTuple):
         reports: Whether jobs report their progress.
         rule: The rule by which tenants share the cluster; "": there are no tenants.
         elastic: Whether the jobs are elastic.
+        assists: Whether Slurm orders and starts the jobs (mode assist); then no policy does.
     """
 
     name: str
@@ -44,11 +50,14 @@ class ReplayPolicy(NamedTuple):
     reports: bool = False
     rule: str = ""
     elastic: bool = False
+    assists: bool = False
 
     @classmethod
     def parsed(cls, text: str) -> ReplayPolicy:
         """Return the policy of this name, one of MANAGED_POLICIES."""
         name, *parts = text.split("+")
+        if name == ASSIST:
+            return cls(PolicyConfig().name, assists=True)
         style = next((part for part in parts if part in _STYLES), BY_SKEW)
         rule = next((part for part in parts if part in TENANT_RULES.built_in), "")
         return cls(name, style, REPORTS in parts, rule, ELASTIC in parts)
@@ -56,6 +65,8 @@ class ReplayPolicy(NamedTuple):
     @property
     def text(self) -> str:
         """The name of this policy in a replay."""
+        if self.assists:
+            return ASSIST
         style = [] if self.style == BY_SKEW else [self.style]
         marks = [(self.reports, REPORTS), (bool(self.rule), self.rule), (self.elastic, ELASTIC)]
         return "+".join([self.name, *style, *(mark for is_set, mark in marks if is_set)])
@@ -63,6 +74,8 @@ class ReplayPolicy(NamedTuple):
     @property
     def label(self) -> str:
         """The heading of its column."""
+        if self.assists:
+            return "Tiresias, assist"
         words = [_OWN_LABELS.get(self.name) or f"Tiresias, {_words(self.name)}"]
         words += [] if self.style == BY_SKEW else [_words(self.style)]
         words += [_words(self.rule)] if self.rule else []
@@ -82,9 +95,10 @@ _MANAGED = [
 _MANAGED += [
     ReplayPolicy(name, reports=reports, elastic=True) for reports in (False, True) for name in POLICIES.built_in
 ]
+_MANAGED.append(ReplayPolicy.parsed(ASSIST))
 MANAGED_POLICIES = {policy.text: policy.label for policy in _MANAGED}
 LABELS = MANAGED_POLICIES | STOCK_POLICIES
-SHOWN = (*POLICIES.built_in, *STOCK_POLICIES)
+SHOWN = (*POLICIES.built_in, ASSIST, *STOCK_POLICIES)
 
 
 def has_tenants(policy: str) -> bool:

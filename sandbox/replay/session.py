@@ -21,18 +21,24 @@ from tiresias.sandbox.replay import (
     latency,
     progress_view,
     replay_report,
+    shared_site,
+    site_report,
+    slurm_order_log,
     start_overhead,
     tenant_report,
 )
 from tiresias.sandbox.replay.chaos import Chaos, Faults
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
-from tiresias.sandbox.replay.replay_results import slurm_runs
+from tiresias.sandbox.replay.replay_results import JobResult, slurm_runs
 from tiresias.sandbox.replay.setup import Options
+from tiresias.sandbox.replay.shared_site import CPU_ONLY
+from tiresias.sandbox.replay.slurm_inversions import SlurmOrderJudge
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
 from tiresias.slurm_plugin.state.journal_history import History
+from tiresias.slurm_plugin.state.journal_rows import Decision
 from tiresias.slurm_plugin.views.status import render_status
 
 POLL_INTERVAL_S = 1.0
@@ -79,7 +85,8 @@ def side_by_side(
     trouble: Faults | None = None,
 ) -> dict[str, Outcome]:
     """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants`, for policies of the controller
-    `claims` (jobs whose reports became claims of remaining time), with tenants their waits (`tenants`), with accounting `sacct`.
+    `claims` (jobs whose reports became claims of remaining time), where Slurm orders the jobs `unexplained` inversions, with
+    tenants their waits (`tenants`), with --shares `users`, with accounting `sacct`.
 
     Raises:
         TiresiasError: a process of a replay died.
@@ -123,13 +130,15 @@ def _all_over(replays: Sequence[Replay]) -> bool:
 
 def _measure(replay: Replay, options: Options) -> Outcome:
     replay.settle()
-    results = replay.results()
+    everything = replay.results()
+    results = [one for one in everything if not options.kind(one.job)]
     known: Outcome = {"sacct": replay.accounting()} if options.accounting else {}
     if options.tenants:
         known["tenants"] = tenant_report.waits(results, options.time_scale)
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
-    kept = invariants.count(results, slurm)
+    kept = invariants.count(everything, slurm)
+    decisions: list[Decision] = []
     spans: dict[str, list[float]] = {}
     if replay.policy in MANAGED_POLICIES:
         history = History.of(replay.journal)
@@ -141,18 +150,37 @@ def _measure(replay: Replay, options: Options) -> Outcome:
         known["claims"] = sum(row.claim_left is not None for row in history.jobs())
     else:
         given = start_overhead.launched_by_slurmd(replay.cluster.log.glob("gpu*.log"))
+    if replay.has_slurm_order:
+        gpus = {one.id: 0 if options.kind(one.job) == CPU_ONLY else one.job.num_gpus for one in everything}
+        judge = SlurmOrderJudge(*replay.slurm_order(), decisions, gpus, options.gpus)
+        sdiag = replay.cluster.run(["sdiag"], user="slurm").stdout
+        kept |= judge.count() | {"backfilled_by_sdiag": slurm_order_log.backfilled(sdiag)}
+        known["unexplained"] = list(judge.unexplained())
     first, restarts = start_overhead.measured(results, given)
     handovers = latency.handovers(results)
     spans |= {"first_line": first, "restart": restarts, "release": latency.releases(handovers, given)}
     spans["handover"] = [handover.start - handover.end for handover in handovers]
     return {
         **replay_report.summary(results, options.gpus, options.time_scale),
+        **(_of_site(replay, everything, options) if options.site else {}),
         "fragmentation": fragmentation.share(results, options.gpus, options.gpus_per_node),
         "training": replay_report.training(results, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
         "latency": {kind: latency.summary(lengths) for kind, lengths in spans.items()},
         "invariants": kept,
         **known,
+    }
+
+
+def _of_site(replay: Replay, everything: Sequence[JobResult], options: Options) -> Outcome:
+    """Return what the accounts of --shares, the QOS and the unmanaged jobs add to the results."""
+    assert options.site is not None
+    preemptions = replay.slurm_order()[1].preemptions
+    suspensions = {"suspensions": sum(each.done == "suspended" for each in preemptions)}
+    return {
+        **site_report.waits(everything, options.site, options.time_scale),
+        **(suspensions if shared_site.preempts(replay.policy) else {}),
+        "users": site_report.users(everything, options.site, options.time_scale),
     }
 
 

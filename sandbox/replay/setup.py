@@ -1,8 +1,9 @@
 """Clusters, configurations and commands of a replay, by policy. Pure.
 
-The controller's policies (replay_policies.py) run in its exact mode; their jobs are submitted with tsbatch, and their traffic is
-known (model_profiles.py). slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and sched/backfill, with the same jobs
-submitted by sbatch: no supervisor, no hooks. What Slurm's policies with tenants are: tenant_setup.py.
+The controller's policies (replay_policies.py) run in its mode exact, `assist` in mode assist; their jobs are submitted with
+tsbatch, and their traffic is known (model_profiles.py). slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and
+sched/backfill, with the same jobs submitted by sbatch: no supervisor, no hooks. What Slurm's policies with tenants are:
+tenant_setup.py.
 
 Each job's time limit is twice its true duration, in whole minutes, which is all that Slurm receives. Users' limits are less
 accurate, and backfilling depends on them: a strong baseline. Tiresias ignores the limits. `OverTimeLimit=UNLIMITED`: no job
@@ -23,7 +24,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.protocol.progress import INTERVAL_S
-from tiresias.sandbox.replay import tenant_setup
+from tiresias.sandbox.replay import shared_site, tenant_setup
 from tiresias.sandbox.replay.replay_policies import (
     MANAGED_POLICIES,
     STOCK_POLICIES,
@@ -32,6 +33,7 @@ from tiresias.sandbox.replay.replay_policies import (
     has_tenants,
 )
 from tiresias.sandbox.replay.replay_tenants import ReplayTenants
+from tiresias.sandbox.replay.shared_site import SharedSite
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
@@ -40,7 +42,7 @@ from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import WAIT_LIMIT_S
 from tiresias.simulator.trace import Trace, TraceJob
 
-USERS = ("alice", "bob")
+USERS = shared_site.USERS
 FOLDER = "/shared/replay"  # inside the cluster
 SCRIPT = '#!/bin/bash\nexec python3 -m tiresias.sandbox.trainer "$@"\n'
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", re.ASCII)
@@ -73,6 +75,7 @@ class Options:
     nodes_per_leaf: int = 0  # 0: no topology
     fewest_nodes: bool = False  # jobs request the fewest nodes that hold their GPUs
     tenants: ReplayTenants | None = None
+    site: SharedSite | None = None  # accounts with unequal shares, QOS, unmanaged jobs
     sizing: str = "minimum_first"  # of elastic jobs, where the policy has +elastic
     scaling: float = 0.0  # a job with g times its GPUs trains g ** scaling times as fast; 0: as fast
 
@@ -86,9 +89,18 @@ class Options:
         """The cluster as the simulator has it."""
         return ClusterSize(self.nodes, self.gpus_per_node, self.nodes_per_leaf)
 
+    def kind(self, job: TraceJob) -> str:
+        """Return the kind of an unmanaged job; "" for a job of the trace."""
+        return self.site.kind(job.job_id) if self.site else ""
 
-def check(policies: Sequence[str], jobs: Sequence[TraceJob], tenants: ReplayTenants | None = None) -> None:
-    """Check policies, jobs and tenants.
+
+def check(
+    policies: Sequence[str],
+    jobs: Sequence[TraceJob],
+    tenants: ReplayTenants | None = None,
+    site: SharedSite | None = None,
+) -> None:
+    """Check policies, jobs, tenants and accounts.
 
     Raises:
         UsageError: they cannot be replayed.
@@ -99,6 +111,12 @@ def check(policies: Sequence[str], jobs: Sequence[TraceJob], tenants: ReplayTena
             raise UsageError(
                 f"job id {job.job_id!r:.80} is used as a file name: use at most 80 letters, digits, '.', '_' and '-'"
             )
+    if tenants and site:
+        raise UsageError(
+            "--shares and --virtual-clusters exclude each other: tenants are accounts with shares of their own"
+        )
+    if not site and (preempting := next(filter(shared_site.preempts, policies), "")):
+        raise UsageError(f"policy {preempting}: no QOS are declared; give --shares A,B")
     if tenants:
         tenants.check(policies, jobs)
     elif unknown := next((name for name in policies if has_tenants(name)), ""):
@@ -114,11 +132,14 @@ def take(jobs: Sequence[TraceJob], count: int, compress: float) -> list[TraceJob
 
 def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
     """Return the cluster's parameters for a policy."""
+    scheduler_parameters = f"{SCHEDULER_PARAMETERS},bf_resolution=1"
+    site = shared_site.slurm_settings(policy, options.time_scale, scheduler_parameters) if options.site else {}
     settings = {
-        "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
+        "SchedulerParameters": scheduler_parameters,
         "OverTimeLimit": "UNLIMITED",
         "Epilog": f"{FOLDER}/epilog.sh",
         **tenant_setup.slurm_settings(policy, options.time_scale),
+        **site,
     }
     return ClusterSpec(
         name=name,
@@ -128,7 +149,7 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
         cpus_per_node=max(16, options.gpus_per_node),
         scheduler="builtin" if policy == "slurm-fifo" else "backfill",
         hooks=policy in MANAGED_POLICIES,
-        accounting=options.accounting or options.tenants is not None,
+        accounting=options.accounting or options.tenants is not None or options.site is not None,
         topology="tree" if options.nodes_per_leaf else "flat",
         nodes_per_rack=options.nodes_per_leaf or options.nodes,
         settings=settings,
@@ -142,7 +163,7 @@ def controller_config(policy: str, options: Options) -> str:
     sizing = f'sizing = "{options.sizing}"\ncooldown = {COOLDOWN_S / scale}\n' if chosen.elastic else ""
     tables = options.tenants.tables() if chosen.rule and options.tenants else ""
     return f"""\
-mode = "exact"
+mode = "{"assist" if chosen.assists else "exact"}"
 partitions = ["gpu"]
 period = 0.25
 poll = 0.05
@@ -197,18 +218,17 @@ def submission(
         reports: Whether the job reports its progress.
     """
     gpus, model, name = str(job.num_gpus), model_of(job), name_of(job)
-    is_elastic = policy in MANAGED_POLICIES and ReplayPolicy.parsed(policy).elastic
+    is_managed = policy in MANAGED_POLICIES and not options.kind(job)
+    is_elastic = is_managed and ReplayPolicy.parsed(policy).elastic
     sbatch = [
         "--parsable",
         f"--job-name={name}",
-        f"--elastic={sizes_of(job, options)}" if is_elastic else f"--gpus={gpus}",
-        f"--ntasks={gpus}",
-        "--cpus-per-task=1",
-        "--gpus-per-task=1",
+        *_resources(job, options, is_elastic),
         f"--time={time_limit(job, options)}",
         f"--output={FOLDER}/output/%j.out",
         *([f"--nodes={math.ceil(job.num_gpus / options.gpus_per_node)}"] if options.fewest_nodes else []),
         *(tenant_setup.sbatch_options(job, policy) if options.tenants else []),
+        *(options.site.sbatch_options(job) if options.site else []),
     ]
     trainer = [
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
@@ -221,9 +241,19 @@ def submission(
     if reports:
         trainer += ["--report-every", str(INTERVAL_S / options.time_scale)]
     program, own = "tsbatch", []
-    if policy in STOCK_POLICIES:
+    if not is_managed:
         program, own = "sbatch", ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
-    return user_of(job, row), name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
+    if shared_site.preempts(policy):
+        own += ["--no-save-at-sigterm"]
+    return owner_of(job, row, options), name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
+
+
+def _resources(job: TraceJob, options: Options, is_elastic: bool) -> list[str]:
+    """Return the sbatch options for a job's CPUs and GPUs, one task and CPU for each GPU."""
+    if options.site and options.kind(job):
+        return options.site.resources(job)
+    gpus = f"--elastic={sizes_of(job, options)}" if is_elastic else f"--gpus={job.num_gpus}"
+    return [gpus, f"--ntasks={job.num_gpus}", "--cpus-per-task=1", "--gpus-per-task=1"]
 
 
 def sizes_of(job: TraceJob, options: Options) -> str:
@@ -244,6 +274,11 @@ def name_of(job: TraceJob) -> str:
 def user_of(job: TraceJob, row: int) -> str:
     """Return the trace's user if the cluster has one, else alternate between its users."""
     return job.user if job.user in USERS else USERS[row % len(USERS)]
+
+
+def owner_of(job: TraceJob, row: int, options: Options) -> str:
+    """Return the user of the cluster that submits a job."""
+    return options.site.user(job) if options.site else user_of(job, row)
 
 
 def time_limit(job: TraceJob, options: Options) -> int:

@@ -68,10 +68,14 @@ def mean_jct(policy: str, jobs: Sequence[TraceJob], options: Options, charges: C
 
 def not_simulated(policy: str, options: Options) -> str:
     """Return why a replay is not simulated; "": it is."""
+    if options.site:
+        return "fair shares, QOS and unmanaged jobs are not simulated"
     if options.fewest_nodes:
         return "the simulated jobs request GPUs on any nodes, unlike those of --fewest-nodes"
     if policy not in STOCK_POLICIES and ReplayPolicy.parsed(policy).elastic:
         return "its speed by the size is that of the replay's trainer"
+    if policy not in STOCK_POLICIES and ReplayPolicy.parsed(policy).assists:
+        return "the order and the starts are Slurm's own"
     if policy in STOCK_POLICIES and has_tenants(policy):
         return "shares, limits and partitions of Slurm are Slurm's own"
     if policy in STOCK_POLICIES and options.placement_effect:

@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.state.journal_rows import Decision
 Moments = Mapping[str, Sequence[float]]  # by Slurm's job id, ascending
 
 _LAUNCH = re.compile(r"^\[([\dT:-]+)\.(\d{3})\] Launching batch (?:JobId=|job )(\d+)", re.MULTILINE)
-_BENEFICIARY = re.compile(r"for job (\S+)")
+_BENEFICIARY = re.compile(r"for job ([^\s;]+)")
 
 
 class StartOverheads(NamedTuple):
@@ -52,7 +52,7 @@ def given_by_controller(decisions: Iterable[Decision]) -> Moments:
     given: dict[str, list[float]] = defaultdict(list)
     beneficiary: dict[str, str] = {}
     for decision in decisions:
-        if decision.action == "preempt" and (named := _BENEFICIARY.search(decision.why)):
+        if decision.action in ("preempt", "resize") and (named := _BENEFICIARY.search(decision.why)):
             beneficiary[decision.id] = named[1]
         elif decision.action == "parked" and (job := beneficiary.pop(decision.id, None)) and given[job]:
             given[job][-1] = max(given[job][-1], decision.time)

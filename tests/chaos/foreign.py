@@ -36,7 +36,7 @@ REACH_SECONDS = 15  # from the end of a victim's run to the start of its benefic
 START_SECONDS = 60.0  # for which a round waits for its urgent jobs
 FIND = """select intent.id, intent.beneficiary, run.gpus, run.nodes, run.end from intent
 join run on run.key = intent.key and run.restart = intent.restart
-where kind = 'preempt' and beneficiary != '' and outcome like 'parked%' order by seq"""
+where kind in ('preempt', 'resize') and beneficiary != '' and outcome like 'parked%' order by seq"""
 # A job that ended before the controller saw it run ran where its last start had pinned it.
 RUNS = """select job.id, run.start, case when run.nodes != '' then run.nodes else (
   select group_concat(json_extract(one.value, '$[0]'))

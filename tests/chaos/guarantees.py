@@ -54,7 +54,7 @@ def grants(journal: sqlite3.Connection) -> list[Grant]:
         """select start.id, run.start, start.cells, min(start.began, coalesce((
           select min(one.began) from intent as one where one.cells != '' and one.began between run.start - 60 and run.start
             and one.began >= coalesce((select max(end) from run as old where old.key = run.key and old.restart < run.restart), 0)
-            and (one.kind = 'preempt' and one.beneficiary = start.id or one.kind = 'start' and one.key = start.key)
+            and (one.kind in ('preempt', 'resize') and one.beneficiary = start.id or one.kind = 'start' and one.key = start.key)
         ), start.began)) from intent as start join run on run.key = start.key and run.restart = start.restart
         where start.kind = 'start' and start.cells != '' and start.outcome like 'running%' and run.start > 0"""
     )

@@ -47,7 +47,8 @@ def requeues(log: Path) -> list[Requeue]:
 
 
 def victims(journal: Path) -> list[Victim]:
-    words = "select id, beneficiary, began from intent where kind = 'preempt' and beneficiary != '' and outcome like 'parked%'"
+    kinds = "kind in ('preempt', 'resize') and beneficiary != ''"
+    words = f"select id, beneficiary, began from intent where {kinds} and outcome like 'parked%'"
     with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
         return [Victim(*row) for row in db.execute(words)]
 

@@ -64,8 +64,7 @@ class SlurmModel(ModelCluster):
     def snapshot(self) -> SlurmSnapshot:
         self.before_call("snapshot")
         self.shown = [job.runs[-1] for job in self.jobs.values() if job.state == "RUNNING"]
-        found = tuple(self._memory.fill(self._record(job), self.now) for job in self.jobs.values())
-        self._memory.keep(self.jobs.keys())
+        found = tuple(self._memory.fill_each([self._record(job) for job in self.jobs.values()], self.now))
         self.after_call("snapshot")
         return SlurmSnapshot(self.now, found, tuple(self._node(name) for name in NODES))
 
@@ -139,6 +138,9 @@ class SlurmModel(ModelCluster):
 
     def stated_gpus(self, job_id: str) -> tuple[StatedGpus, ...]:
         return ()
+
+    def batch_script(self, job_id: str) -> bytes:
+        return b""
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
         return {}

@@ -6,6 +6,8 @@ save although it was let in as a job that saves; what is lost by it is in the jo
 
 from __future__ import annotations
 
+import itertools
+import random
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -113,9 +115,16 @@ def claimed(fail: Callable[[OpportunisticInterleavings, int], None], number: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [OpportunisticInterleavings.kill_soon, OpportunisticInterleavings.slurm_fails_soon])
+@pytest.mark.parametrize(
+    ("how", "stride"),
+    [
+        (OpportunisticInterleavings.kill_soon, 4),
+        pytest.param(OpportunisticInterleavings.kill_soon, 1, marks=pytest.mark.long),
+        (OpportunisticInterleavings.slurm_fails_soon, 1),
+    ],
+)
 def test_a_preemption_by_restart_survives_a_failure_at_every_point(
-    how: Callable[[OpportunisticInterleavings, int], None], monkeypatch: pytest.MonkeyPatch
+    how: Callable[[OpportunisticInterleavings, int], None], stride: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, check = list[str](), OpportunisticInterleavings._check_ended_run
 
@@ -124,12 +133,13 @@ def test_a_preemption_by_restart_survives_a_failure_at_every_point(
         check(self, job_id, key, restart, outcome)
 
     monkeypatch.setattr(OpportunisticInterleavings, "_check_ended_run", counted)
-    points = next(number for number in range(1, 1000) if not claimed(how, number))
-    assert points > 10, "the failures are at calls and writes of the preemption"
-    assert sum(outcome.startswith("restarted") for outcome in ended) == points, "each run was ended once"
+    numbers = range(random.randint(1, stride), 1000, stride)
+    points = len(list(itertools.takewhile(lambda number: claimed(how, number), numbers)))
+    assert points * stride > 10, "the failures are at calls and writes of the preemption"
+    assert sum(outcome.startswith("restarted") for outcome in ended) == points + 1, "each run was ended once"
 
 
-OpportunisticInterleavings.TestCase.settings = FEW
+OpportunisticInterleavings.TestCase.settings = settings(FEW, max_examples=14)
 MoreOpportunisticInterleavings.TestCase.settings = settings(FEW, max_examples=100)
 TestOpportunisticInterleavings = pytest.mark.slow(OpportunisticInterleavings.TestCase)
 TestMoreOpportunisticInterleavings = pytest.mark.slow(pytest.mark.long(MoreOpportunisticInterleavings.TestCase))

@@ -72,6 +72,22 @@ def test_gpus(gpus: int, kind: str, gres: str, node: str) -> None:
     assert all(line.partition("Gres=")[1] + line.partition("Gres=")[2] == node for line in nodes(spec))
 
 
+def test_types_with_numbers_and_shared_gpus() -> None:
+    spec = ClusterSpec(nodes=1, gpus_per_node=7, gpu_type="a100:1,1g.10gb:6", shared_gpus="shard:4")
+    assert nodes(spec)[0].endswith("Gres=gpu:a100:1,gpu:1g.10gb:6,shard:28")
+    assert keys(spec)["GresTypes"] == "gpu,shard"
+    assert gres_conf(spec).splitlines() == [
+        "Name=gpu Type=a100 File=/dev/fakegpu0",
+        "Name=gpu Type=1g.10gb File=/dev/fakegpu[1-6]",
+        "Name=shard Count=28",
+    ]
+    with pytest.raises(UsageError, match="one socket with 4 GPUs cannot have these"):
+        ClusterSpec(gpu_type="a100:1,1g.10gb:6")
+    for options in ({"gpu_type": "a100:"}, {"gpu_type": "a100:x"}, {"shared_gpus": "shard"}, {"shared_gpus": "cpu:4"}):
+        with pytest.raises(UsageError, match=r"is \S+: write "):
+            ClusterSpec(**options)  # type: ignore[arg-type]
+
+
 def test_only_accounting_names_a_storage() -> None:
     assert "AccountingStorageType" not in keys(ClusterSpec())
     assert keys(ClusterSpec(accounting=True))["AccountingStorageTRES"] == "gres/gpu"

@@ -100,6 +100,15 @@ def test_what_scripts_and_options_get_wrong(
     assert what.startswith(words), reported
 
 
+@pytest.mark.long
+def test_a_tool_that_the_node_lacks_is_named(cluster: Cluster) -> None:
+    code, found, reported = rehearse(cluster, "sleep 60", "--checkpoint=dmtcp")
+    assert code == 1
+    assert missing(found) == ["it would never be preempted: dmtcp_launch is not in PATH on sandbox"], reported
+    assert found["findings"][-1]["advice"].startswith("install DMTCP 4 on the nodes")
+    assert reported.count("submitted job") == 1
+
+
 ELASTIC = ("--elastic=1-4", "--ntasks=2", "--gpus-per-task=1")
 
 

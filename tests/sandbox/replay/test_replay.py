@@ -106,6 +106,24 @@ def test_las_preempts_and_loses_nothing(trace: Path, tmp_path: Path) -> None:
 
 @pytest.mark.sandbox
 @pytest.mark.slow
+@pytest.mark.long
+def test_mode_assist_keeps_the_order_of_fair_shares_and_qos(trace: Path) -> None:
+    """Two accounts, jobs in the QOS urgent, a CPU-only and an unmanaged job."""
+    trace.write_text(TRACE.replace("900,,", "900,ann,").replace("600,,", "600,ben,"))
+    words = ("--shares", "3,1", "--urgent", "0.4", "--other-jobs", "0.2", "--seed", "1", "--no-placement-effect")
+    found = replay(trace, "assist,slurm-qos-requeue", *words)["policies"]
+    for outcome in found.values():
+        assert outcome["jobs"] == 5
+        assert outcome["invariants"]["lost"] == outcome["invariants"]["run_twice"] == 0
+        assert min(outcome["cpu_only_wait"], outcome["unmanaged_wait"]) > 0
+        assert outcome["unexplained"] == []
+        assert outcome["invariants"]["starts_by_slurm"] >= 7, "the order is that of a log without starts"
+    assert holds(found["assist"]), found["assist"]
+    assert {one["account"] for one in found["assist"]["users"].values()} == {"group1", "group2"}
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_no_cluster(trace: Path, signal_number: signal.Signals) -> None:
     command = [sys.executable, "-m", "tiresias", "sandbox", "replay", str(trace), "--policy", "las", "--nodes", "2"]

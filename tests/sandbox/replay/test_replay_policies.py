@@ -59,6 +59,12 @@ def test_a_name_is_read_as_it_is_written() -> None:
         assert ReplayPolicy.parsed(text).text == text
 
 
+def test_mode_assist_has_no_policy_of_its_own() -> None:
+    assert ReplayPolicy.parsed("assist").assists
+    assert not has_tenants("assist")
+    assert LABELS["assist"] == "Tiresias, assist"
+
+
 def test_labels_differ() -> None:
     assert len(set(LABELS.values())) == len(LABELS)
     assert LABELS["las"] == "Tiresias-L"
