@@ -21,6 +21,9 @@ mxnet                    parameter blocks assigned as by MXNet, for the models w
 sure                     no factor of 0.95 for uncertain predictions
 exact, tetris_exact      optimus and tetris with true predictions; speed_20, convergence_10: off by that, of each size, of each job,
                          either way at random
+fitted, sampled          predictions fitted to what the runs of the job have shown so far, as by the controller, with 3% of noise of
+                         a step and 1% of a loss; sampled: each job is timed at up to 5 sizes of 60 s first. Neither knows a size in
+                         advance. kind_sampled: runs of other jobs with the same model count, too. tetris_sampled: tetris so
 product                  las, and marginal gain for the GPUs that it leaves; elastic_fifo: minimum_first
 """
 
@@ -46,21 +49,23 @@ from tiresias.scheduler.estimates.speed_model import fit
 from tiresias.scheduler.model import Floats
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator import ClusterSize, Cost, ElasticJob, JobSize, Rules, Trace, TraceJob, simulate
+from tiresias.simulator.elastic.run_measurements import RunMeasurements
 from tiresias.simulator.elastic.server_training import (
     Estimated,
     ServerTraining,
-    SimulatedConvergence,
     WithErrors,
     slowness,
 )
 from tiresias.simulator.elastic_job import Predict, Prediction, exact
+from tiresias.simulator.experiments.confidence import mean_interval
+from tiresias.simulator.simulated_convergence import SimulatedConvergence
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 CLUSTERS = {"nine": ClusterSize(9, 3), "poisson": ClusterSize(60, 3)}
 MOST_TASKS = 20  # of a job
+SAMPLES = 5
 BLOCKS = {"resnet-50": "resnet|50", "inception-bn": "inception-bn"}
-STUDENT_95 = {2: 12.7, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 8: 2.36, 10: 2.26, 20: 2.09, 30: 2.05, 100: 1.98}
 INTERVAL_S, COST = 600.0, Cost(pause=10.0, resume=20.0)
 
 
@@ -70,8 +75,10 @@ class Variant(NamedTuple):
     sizing: str = "marginal_gain"
     style: str = "even"
     policy: str = "best_effort"
-    predictions: str = "estimated"  # estimated, sure, exact, speed_20, convergence_10
+    predictions: str = "estimated"  # estimated, sure, exact, speed_20, convergence_10, fitted
     balanced: bool = True
+    samples: int = 0
+    has_kinds: bool = False
 
 
 VARIANTS = {
@@ -88,6 +95,10 @@ VARIANTS = {
     "tetris_exact": Variant("tetris", "consolidate", predictions="exact"),
     "speed_20": Variant(predictions="speed_20"),
     "convergence_10": Variant(predictions="convergence_10"),
+    "fitted": Variant(predictions="fitted"),
+    "sampled": Variant(predictions="fitted", samples=SAMPLES),
+    "kind_sampled": Variant(predictions="fitted", samples=SAMPLES, has_kinds=True),
+    "tetris_sampled": Variant("tetris", "consolidate", predictions="fitted", samples=SAMPLES),
     "product": Variant(policy="las"),
     "elastic_fifo": Variant("minimum_first"),
 }
@@ -132,14 +143,16 @@ def workload(kind: str, seed: int, variant: Variant, data: Path) -> Trace:
     submit = np.sort(chance.uniform(0, 12_000, 9)) if nine else np.cumsum(chance.exponential(200.0, 100))
     jobs = []
     for number, moment in enumerate(submit.tolist()):
-        training = models[int(chance.integers(len(models)))]
+        model = int(chance.integers(len(models)))
+        training = models[model]
         convergence = SimulatedConvergence(
             chance.uniform(0.1, 1.0), chance.uniform(0.02, 0.3), chance.uniform(0.01, 0.05)
         )
         alone_s = 3600.0 * chance.uniform(1.0, 5.0)  # on one node
         predict = prediction(variant.predictions, training, convergence, 1000 * seed + number)
-        elastic = ElasticJob(2, MOST_TASKS, speed=training.speed, has_servers=True, predict=predict)
-        jobs.append(TraceJob(str(number), moment, 2, alone_s, elastic=elastic))
+        elastic = ElasticJob(2, MOST_TASKS, 1, training.speed, True, predict, convergence)
+        name = f"model {model}" if variant.has_kinds else ""
+        jobs.append(TraceJob(str(number), moment, 2, alone_s, model=name, elastic=elastic))
         _ = training.speed(JobSize((2,), 1))
     return Trace.of(jobs)
 
@@ -147,7 +160,7 @@ def workload(kind: str, seed: int, variant: Variant, data: Path) -> Trace:
 def prediction(kind: str, training: ServerTraining, convergence: SimulatedConvergence, seed: int) -> Predict:
     """Return what is predicted of a job."""
     chance = np.random.default_rng(seed)
-    if kind == "exact":
+    if kind in ("exact", "fitted"):  # fitted ones replace it
         return exact
     if kind in ("speed_20", "convergence_10"):
         signs = chance.choice([-1.0, 1.0], (MOST_TASKS, MOST_TASKS))
@@ -173,9 +186,18 @@ def run(task: tuple[str, str, int, Path]) -> tuple[str, int, dict[str, float]]:
     kind, name, seed, data = task
     variant, cluster = VARIANTS[name], CLUSTERS[kind]
     trace = workload(kind, seed, variant, data)
-    config = replace(PolicyConfig.paper(variant.policy), sizing=variant.sizing)
+    config = replace(PolicyConfig.paper(variant.policy), sizing=variant.sizing, size_samples=variant.samples)
+    shown = RunMeasurements(seed=seed) if variant.predictions == "fitted" else None
     placement = SimulatedPlacement.named(variant.style)
-    rules = Rules(POLICIES[variant.policy], config, COST, interval=INTERVAL_S, by_node=True, placement=placement)
+    rules = Rules(
+        POLICIES[variant.policy],
+        config,
+        COST,
+        interval=INTERVAL_S,
+        by_node=True,
+        placement=placement,
+        measurements=shown,
+    )
     done = simulate(trace, cluster, rules)
     makespan = float(done.finish.max() - trace.submit[0])
     used = float(done.timeline.used[:-1] @ np.diff(done.timeline.time))
@@ -201,10 +223,7 @@ def summary(runs: dict[str, dict[int, dict[str, float]]]) -> dict[str, Any]:
 
 def interval(values: Floats) -> list[float]:
     """Return the mean, and the ends of its 95% confidence interval."""
-    middle, count = float(values.mean()), len(values)
-    student = STUDENT_95[max(each for each in STUDENT_95 if each <= max(count, 2))]
-    half = student * float(values.std(ddof=1)) / count**0.5 if count > 1 else float("inf")
-    return [round(each, 3) for each in (middle, middle - half, middle + half)]
+    return [round(each, 3) for each in mean_interval(values)]
 
 
 def main() -> None:

@@ -1,18 +1,22 @@
 """How the controller carries a large cluster. Prints JSON.
 
     python bench/scale.py [--nodes 256] [--jobs 10000]      a real Slurm with so many slurmds, its GPUs busy, jobs waiting
-    python bench/scale.py --curve [--repeat 5]              the controller's own work, up to 100,000 jobs and 16,000 nodes
+    python bench/scale.py --curve [--repeat 5] [--changes 0]   the controller's own work, up to 100,000 jobs and 16,000 nodes
 
 real     cpu: share of a processor; rss: MB; cycle: seconds, of all cycles of the phase; calls: to slurmctld, a minute.
          steady: nothing happens, the period is 30 s. churn: a running job is cancelled every other second, as by its owner;
          event_to_action: seconds from scancel until the first line of a job that takes its place.
 curve    ms of processor time of one cycle between Slurm's answer and the controller's calls, by stage; `status` is what the
          first viewer after a cycle costs, in another thread. The records are made up (bench/status.py).
+         changes: the jobs whose records change before each cycle; as many end, and as many arrive.
+         garbage: the search for reference cycles among new objects, which the controller suspends during a cycle.
+         garbage: of Python's search for reference cycles among new objects, which the controller suspends in a cycle.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -20,14 +24,17 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rpc import Site
-from status import Centre
+from status import WAITING, Centre
 
 from tiresias.sandbox.slurm_conf import ClusterSpec
+from tiresias.scheduler import garbage_collection
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.next_change import next_change
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
@@ -37,14 +44,16 @@ GPUS_PER_NODE = 8
 SIZES = ((1_000, 250), (3_000, 500), (10_000, 2_000), (30_000, 5_000), (100_000, 16_000))
 STARTED = "/shared/started"  # a file for each job, with the moment of its first line
 TASKS = 1000  # of each array
+AFTER = ("garbage", "status")  # not part of a cycle
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 # -- a real Slurm -------------------------------------------------------------------------------------------------------
 
 
-def real(nodes: int, jobs: int, backend: str) -> dict[str, Any]:
-    before = available()
+@contextmanager
+def site_of(nodes: int, backend: str) -> Iterator[tuple[Site, dict[str, Any]]]:
+    """Yield a site with its controller, and what is known of it: its size, and the seconds until it was up."""
     began = time.monotonic()
     spec = ClusterSpec(
         name="bench-scale",
@@ -67,9 +76,15 @@ def real(nodes: int, jobs: int, backend: str) -> dict[str, Any]:
         with site.controller():
             site.until(lambda: bool(site.status()), "the controller does not answer")
             found["backend"] = site.status()["backend"]
-            return found | load(site, nodes, jobs, before)
+            yield site, found
     finally:
         site.cluster.down()
+
+
+def real(nodes: int, jobs: int, backend: str) -> dict[str, Any]:
+    before = available()
+    with site_of(nodes, backend) as (site, found):
+        return found | load(site, nodes, jobs, before)
 
 
 def load(site: Site, nodes: int, jobs: int, before: int) -> dict[str, Any]:
@@ -179,19 +194,36 @@ def available() -> int:
 # -- the controller's own work ------------------------------------------------------------------------------------------
 
 
-def curve(repeat: int) -> list[dict[str, Any]]:
-    return [point(jobs, nodes, repeat) for jobs, nodes in SIZES]
+def curve(repeat: int, changes: int, sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    return [point(jobs, nodes, repeat, changes) for jobs, nodes in sizes]
 
 
-def point(jobs: int, nodes: int, repeat: int) -> dict[str, Any]:
+def point(jobs: int, nodes: int, repeat: int, changes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         centre = Centre(Path(folder), jobs, nodes)
-        rounds = [stages(centre) for _ in range(repeat + 1)][1:]
+        rounds = [stages(centre)]
+        for at in range(repeat):
+            change(centre, at, changes)
+            rounds.append(stages(centre))
+        del rounds[0]
         centre.journal.close()
+    least = round(min(sum(value for name, value in one.items() if name not in AFTER) for one in rounds), 1)
     medians = {name: round(statistics.median(one[name] for one in rounds), 1) for name in rounds[0]}
-    own = round(sum(value for name, value in medians.items() if name != "status"), 1)
+    own = round(sum(value for name, value in medians.items() if name not in AFTER), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return {"jobs": jobs, "nodes": nodes, "cycle": own, **medians, "peak_rss_mb": peak}
+    return {"jobs": jobs, "nodes": nodes, "cycle": own, "least_cycle": least, **medians, "peak_rss_mb": peak}
+
+
+def change(centre: Centre, at: int, changes: int) -> None:
+    """Change records of jobs, end as many of the jobs that ran first, and submit as many."""
+    cache, newest = centre.backend._cache, max(centre.backend._cache._jobs)
+    known = sorted(cache._jobs)
+    for record in known[:changes]:
+        del cache._jobs[record], cache._signatures[record]
+    for record in known[len(known) // 3 :: 100][:changes]:
+        cache.put(record, [replace(job, priority=job.priority + 1 + at) for job in cache.of(record)], None)
+    for record in range(newest + 1, newest + 1 + changes):
+        cache.put(record, [replace(WAITING, id=str(record), raw_id=record)], None)
 
 
 def stages(centre: Centre) -> dict[str, float]:
@@ -203,6 +235,14 @@ def stages(centre: Centre) -> dict[str, float]:
         found[name] = 1e3 * (time.process_time() - began)
         return answer
 
+    with garbage_collection.suspended():
+        cycle(centre, timed)
+    timed("garbage", lambda: gc.collect(1))
+    timed("status", centre.answer)
+    return found
+
+
+def cycle(centre: Centre, timed: Callable[[str, Callable[[], Any]], Any]) -> None:
     ledger, observer, config = centre.ledger, centre.observer, centre.config
     slurm = timed("assemble", lambda: assembled(centre))
     managed = timed("apply", lambda: ledger.apply(slurm))
@@ -214,12 +254,13 @@ def stages(centre: Centre) -> dict[str, float]:
     about = {"cluster": "bench", "mode": "exact", "alarms": []}
     running = [job for job in managed if job.state == "RUNNING"]
     unmovable = timed(
-        "unmovable", lambda: {job.id: observer.preemptability.why_unmovable(job, slurm.time) for job in running}
+        "unmovable",
+        lambda: dict(
+            zip((job.id for job in running), observer.preemptability.why_each(running, slurm.time), strict=True)
+        ),
     )
     news = Publication(about, slurm, seen, plan, dict(ledger.jobs), {}, unmovable, {}, (), config)
     timed("publish", lambda: centre.publisher.publish(news))
-    timed("status", centre.answer)
-    return found
 
 
 def assembled(centre: Centre) -> Any:
@@ -238,8 +279,14 @@ def main() -> None:
     parser.add_argument("--backend", choices=["auto", "pyslurm", "commands"], default="auto")
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--changes", type=int, default=0)
+    parser.add_argument("--largest", action="store_true", help="of the curve only the last size")
     args = parser.parse_args()
-    found = {"curve": curve(args.repeat)} if args.curve else {"real": real(args.nodes, args.jobs, args.backend)}
+    found = (
+        {"curve": curve(args.repeat, args.changes, SIZES[-1:] if args.largest else SIZES)}
+        if args.curve
+        else {"real": real(args.nodes, args.jobs, args.backend)}
+    )
     print(json.dumps({"machine": platform.machine(), "python": platform.python_version(), **found}, indent=2))
 
 

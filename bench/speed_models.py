@@ -1,6 +1,6 @@
 """Relative errors of predicted speeds, from a few random measured sizes, on measurements of others. Prints JSON.
 
-    python bench/speed_models.py [--data ../shared/data] [--points 10] [--draws 60] [--left-out]
+    python bench/speed_models.py [--data ../shared/data] [--points 10] [--draws 60] [--left-out | --asynchronous]
 
 dl2        step speeds of 4 models with parameter servers: optimus/dl2_measured_speeds.csv.gz
 adaptdl    step times of 6 models with all-reduce, by nodes, GPUs and batch: optimus/adaptdl_aws_steps.csv.gz
@@ -11,7 +11,9 @@ the paper's terms and plain NNLS of relative errors; `linear` least squares of t
 points, of 1, 2 or 3, whichever is best for the model. `within_90` is the share of measured speeds inside the model's interval.
 `wins` is the share of draws in which the model has a smaller error than the better one of linear and knn in that draw.
 `--left-out` prints, in place of all else, the errors of the all-reduce form with its expected parts of a step (chosen), with those
-that the other models of the data have in the mean, so that none knows the model under test (others), and with equal ones (equal).
+that the other models of the data have in the mean, so that none has the model under test (others), and with equal ones (equal).
+`--asynchronous` prints, in place of all else, how often `server_model` chooses the asynchronous form where the owner states
+nothing, from points of dl2 (all synchronous) and of equation 3 with 3% of noise, and the errors of both forms and the chosen one.
 `same_kind` learns from 3 points at 0.6 of the speed, with and without a prior from 10 other points at full speed.
 """
 
@@ -31,7 +33,8 @@ from typing import Any
 import numpy as np
 
 from tiresias.scheduler.estimates.nonnegative import nonnegative_least_squares
-from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE, EQUATION_4, SYNCHRONOUS, SpeedForm
+from tiresias.scheduler.estimates.server_speeds import server_model
+from tiresias.scheduler.estimates.speed_forms import ALL_REDUCE, ASYNCHRONOUS, EQUATION_4, SYNCHRONOUS, SpeedForm
 from tiresias.scheduler.estimates.speed_model import POINTS_KEPT, fit
 from tiresias.scheduler.model import Floats
 
@@ -171,12 +174,37 @@ def _means(models: dict[str, Any]) -> dict[str, float]:
     return {name: round(float(np.mean([each["error"][name] for each in models.values()])), 4) for name in names}
 
 
+def asynchronous(models: dict[str, Floats], points: int, draws: int) -> dict[str, Any]:
+    """Return how often the asynchronous form is chosen, and the errors. models: rows of each."""
+    found = {}
+    for model, rows in models.items():
+        drawn = draws_of(rows, points, draws)
+        chosen = [server_model([*map(tuple, known.tolist())], []).form is ASYNCHRONOUS for known, _ in drawn]
+        forms = {"synchronous": by_model(SYNCHRONOUS), "asynchronous": by_model(ASYNCHRONOUS), "chosen": _chosen}
+        errors = {name: round(float(errors_of(each, drawn).mean()), 4) for name, each in forms.items()}
+        found[model] = {"asynchronous": round(float(np.mean(chosen)), 3), "error": errors}
+    return {"models": found}
+
+
+def _chosen(known: Floats, sizes: Floats) -> Floats:
+    return server_model([*map(tuple, known.tolist())], []).speed(*sizes.T)
+
+
+def equation_3() -> Floats:
+    """Return rows as of `dl2`, of asynchronous training."""
+    servers, workers = (each.ravel() for each in np.meshgrid(np.arange(1, 9), np.arange(1, 17)))
+    seconds = 0.5 + 0.05 * workers / servers + 0.002 * workers + 0.004 * servers
+    noise = np.exp(0.03 * np.random.default_rng(3).normal(size=len(workers)))
+    return np.stack([servers, workers, np.ones(len(workers)), workers / seconds * noise], axis=1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
     for name, default in (("points", 10), ("draws", 60)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--left-out", action="store_true")
+    parser.add_argument("--asynchronous", action="store_true")
     options = parser.parse_args()
     folder = options.data / "optimus"
     if not folder.exists():
@@ -184,6 +212,10 @@ def main() -> None:
     report: dict[str, Any] = {"machine": platform.machine(), "points": options.points, "draws": options.draws}
     if options.left_out:
         print(json.dumps(report | left_out(adaptdl(folder), options.points, options.draws), indent=1))
+        return
+    if options.asynchronous:
+        models = dl2(folder) | {"equation 3": equation_3()}
+        print(json.dumps(report | asynchronous(models, options.points, options.draws), indent=1))
         return
     for name, data, form in (("dl2", dl2, SYNCHRONOUS), ("adaptdl", adaptdl, ALL_REDUCE)):
         models = {m: compared(rows, form, options.points, options.draws) for m, rows in data(folder).items()}

@@ -5,8 +5,10 @@
 answer    the first viewer after a cycle: the dictionary is made and encoded; further ones get the same bytes
 make      of it, the dictionary
 cycle     what the controller itself does between Slurm's answer and its own calls: ledger, observe, decide, publish
-command   `tiresias status` as users type it, by the clock, Python's start included: the first one after a cycle, and further ones
-          which get what is known; --json: the same, of the whole dictionary
+screen    of one screen: what the first viewer after a cycle costs
+command   `tiresias status` as users type it on a terminal of 160 x 44, Python's start included: the first one after a cycle, and
+          further ones which get what is known; me: with --me; json: the whole dictionary with --json. By the clock, and on a
+          processor: of the command, and of this process, which serves it (python_start: of `python -c pass`)
 Else milliseconds of this process on a processor. The records are made up, and no job has a control folder; the journal, the
 ledger and the policy are the controller's own.
 """
@@ -14,13 +16,19 @@ ledger and the policy are the controller's own.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import platform
+import pty
+import resource
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,6 +49,7 @@ from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 GPUS_PER_NODE = 8
+SCREEN = (44, 160)  # lines and cells
 SIZES = np.repeat([1, 2, 4, 8], [50, 8, 17, 25])  # percent of the jobs; none spans nodes here
 NOW = 1_800_000_000
 ME = Peer(os.getpid(), os.geteuid(), os.getegid())
@@ -110,31 +119,80 @@ class Centre:
     def answer(self) -> Mapping[str, Any]:
         return self.publisher.answer({"op": "status"}, ME)
 
+    def first_screen(self) -> Mapping[str, Any]:
+        self.publisher.publish(replace(self.publisher._newest))  # type: ignore[type-var]
+        lines, cells = SCREEN
+        return self.publisher.answer({"op": "status", "lines": lines, "cells": cells}, ME)
+
     def first_answer(self) -> Mapping[str, Any]:
         self.publisher.publish(replace(self.publisher._newest))  # type: ignore[type-var]
         return self.answer()
 
 
-def commands(centre: Centre, folder: Path, repeat: int) -> dict[str, dict[str, float]]:
-    environment = os.environ | {"TIRESIAS_PATHS_RUN": str(folder)}
+def commands(centre: Centre, folder: Path, repeat: int) -> dict[str, Any]:
+    environment = os.environ | {"TIRESIAS_PATHS_RUN": str(folder), "TERM": "xterm-256color"}
 
     def typed(*words: str) -> None:
-        subprocess.run(
-            [sys.executable, "-m", "tiresias", "status", *words], env=environment, stdout=subprocess.DEVNULL, check=True
-        )
+        command = [sys.executable, "-m", "tiresias", "status", *words]
+        if "--json" in words:
+            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+        else:
+            on_terminal(command, environment)
 
     def first(*words: str) -> None:
         centre.publisher.publish(replace(centre.publisher._newest))  # type: ignore[type-var]
         typed(*words)
 
-    clock = time.perf_counter
     with ControlServer(folder / "control.sock", centre.publisher.answer):
-        return {
-            "first": milliseconds(first, repeat, clock),
-            "again": milliseconds(typed, repeat, clock),
-            "first_json": milliseconds(lambda: first("--json"), repeat, clock),
-            "again_json": milliseconds(lambda: typed("--json"), repeat, clock),
+        found = {
+            "python_start": command_time(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), repeat),
+            "first": command_time(first, repeat),
+            "again": command_time(typed, repeat),
+            "first_me": command_time(lambda: first("--me"), repeat),
+            "again_me": command_time(lambda: typed("--me"), repeat),
         }
+        with contextlib.suppress(subprocess.CalledProcessError):  # no answer in time
+            found["first_json"] = command_time(lambda: first("--json"), min(repeat, 3))
+            found["again_json"] = command_time(lambda: typed("--json"), min(repeat, 3))
+        return found
+
+
+def on_terminal(command: list[str], environment: Mapping[str, str]) -> None:
+    """Run a command on a terminal of SCREEN, which is read until the command ends."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *SCREEN, 0, 0))
+    process = subprocess.Popen(command, env=environment, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    text = b""
+    with contextlib.suppress(OSError), os.fdopen(master, "rb", buffering=0) as terminal:  # EIO: the command has ended
+        while data := terminal.read(65536):
+            text += data
+    if process.wait() or b"GPUs" not in text:
+        raise RuntimeError(f"{command}: {text.decode()[-500:]}")
+
+
+def command_time(call: Callable[[], object], repeat: int) -> dict[str, Any]:
+    """By the clock, and on a processor: the command's own time, and that of the server's process meanwhile."""
+
+    def processor(processes: int) -> float:
+        used = resource.getrusage(processes)
+        return used.ru_utime + used.ru_stime
+
+    found: dict[str, list[float]] = {"clock": [], "command": [], "server": []}
+    for _ in range(repeat):
+        before = time.perf_counter(), processor(resource.RUSAGE_CHILDREN), processor(resource.RUSAGE_SELF)
+        call()
+        after = time.perf_counter(), processor(resource.RUSAGE_CHILDREN), processor(resource.RUSAGE_SELF)
+        for values, one, other in zip(found.values(), after, before, strict=True):
+            values.append(1e3 * (one - other))
+    return {
+        name: {
+            "median_ms": round(statistics.median(each), 1),
+            "min_ms": round(min(each), 1),
+            "max_ms": round(max(each), 1),
+        }
+        for name, each in found.items()
+    }
 
 
 def main() -> None:
@@ -152,8 +210,10 @@ def main() -> None:
             "machine": platform.machine(),
             "running": sum(job.state == "RUNNING" for job in centre.slurm.jobs),
             "cycle": milliseconds(centre.cycle, args.repeat),
-            "answer": milliseconds(lambda: json.dumps(centre.first_answer()).encode(), args.repeat),
-            "make": milliseconds(centre.first_answer, args.repeat),
+            "screen": milliseconds(lambda: json.dumps(centre.first_screen()).encode(), args.repeat),
+            "screen_bytes": len(json.dumps(centre.first_screen()).encode()),
+            "answer": milliseconds(lambda: json.dumps(centre.first_answer()).encode(), min(args.repeat, 3)),
+            "make": milliseconds(centre.first_answer, min(args.repeat, 3)),
             "bytes": len(json.dumps(centre.answer()).encode()),
             "command": commands(centre, Path(folder), args.repeat),
         }
