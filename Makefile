@@ -11,6 +11,7 @@
 # make test-rdma  the profiler's tests on RDMA, in emulated machines; CI runs them, too
 # make test-records extreme records of jobs and nodes through both back ends: RECORDS=100000 SEED=...; results in build/records.json
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
+# make test-images programs without checkpoints under DMTCP, which is built in build/dmtcp, and under CRIU where it is installed
 # make coverage   lines and branches that the tests without a cluster execute; results in build/coverage
 # make test-mutants whether the fast tests notice wrong code: MUTANTS=300 SEED=1, MUTANTS=0 for all mutations
 #
@@ -35,7 +36,7 @@ TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
 TREES := tree-forky tree-forky-accounting tree-trixie tree-bookworm
-.PHONY: demo demo-live audit coverage test test-ci test-long test-rdma test-chaos test-records test-mutants test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels compiled venv bench clean system
+.PHONY: demo demo-live audit coverage test test-ci test-long test-rdma test-chaos test-records test-mutants test-images test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels compiled venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -91,6 +92,18 @@ RECORDS ?= 100000
 test-records: $(VENV)/.develops
 	@mkdir -p build
 	$(VENV)/bin/python -m tests.slurm_plugin.backends.extreme_records --records $(RECORDS) --json build/records.json $(if $(SEED),--seed $(SEED))
+
+# DMTCP's release, by its commit; GitHub must be reachable.
+DMTCP_RELEASE := v4.2.0
+DMTCP_COMMIT := f8009ce7b4ad211311ca2f72a929b975e4aa1155
+build/dmtcp/bin/dmtcp_launch:
+	rm -rf build/dmtcp-source && mkdir -p build
+	git -c advice.detachedHead=false clone -q --depth 1 --branch $(DMTCP_RELEASE) https://github.com/dmtcp/dmtcp build/dmtcp-source
+	cd build/dmtcp-source && [ "$$(git rev-parse HEAD)" = $(DMTCP_COMMIT) ]
+	cd build/dmtcp-source && ./configure -q --prefix=$(CURDIR)/build/dmtcp && $(MAKE) -s && $(MAKE) -s install
+
+test-images: build/dmtcp/bin/dmtcp_launch trees $(VENV)/.develops
+	PATH=$(CURDIR)/build/dmtcp/bin:$$PATH $(VENV)/bin/python -m pytest -rs tests/wrappers/images tests/slurm_plugin/controller/test_controller_images.py
 
 # Results in build/mutants.json; docs/how-to/mutation-tests.md explains them.
 MUTANTS ?= 300

@@ -19,7 +19,7 @@ from argparse_manpage.manpage import Manpage
 from tiresias import __version__
 from tiresias.__main__ import COMMANDS, parser_of
 from tiresias.sandbox import commands as sandbox
-from tiresias.simulator.commands import vc_command
+from tiresias.simulator.commands import placement_command, vc_command
 from tiresias.slurm_plugin.commands.check_config import toml
 from tiresias.slurm_plugin.config import options
 
@@ -27,7 +27,11 @@ from tiresias.slurm_plugin.config import options
 ADMINS = ("controller", "check-config", "deadman", "doctor", "ledger", "metrics", "pause", "reload", "resume", "stop")
 WRAPPERS = {"tsbatch": "sbatch for jobs that can be preempted", "tsrun": "srun inside such a job"}
 ORDER = "flags, then TIRESIAS_* in the environment, then conf.d/*.toml beside the file, then the file, then the default"
-GROUPS = {"sandbox": sandbox.ACTIONS, "vc": vc_command.ACTIONS}  # commands with actions
+GROUPS = {
+    "sandbox": sandbox.ACTIONS,
+    "placement": placement_command.ACTIONS,
+    "vc": vc_command.ACTIONS,
+}  # commands with actions
 COMPLETIONS = {"bash": "tiresias.bash", "zsh": "_tiresias", "fish": "tiresias.fish"}
 
 

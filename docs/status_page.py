@@ -11,7 +11,8 @@ from tiresias.protocol.explanation import ArrayExplanation, Explanation
 from tiresias.protocol.published_cells import Cells
 from tiresias.protocol.published_job import HistoryPage, PublishedPastJobWithRuns
 from tiresias.protocol.published_progress import PublishedProgress
-from tiresias.protocol.status import VERSION, Status
+from tiresias.protocol.status import Status
+from tiresias.protocol.status_version import VERSION
 
 ANSWERS: dict[str, tuple[Any, ...]] = {
     '`{"op": "status"}`': (Status,),

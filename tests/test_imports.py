@@ -29,9 +29,15 @@ FRAMEWORKS = {  # of the modules that are for programs which have the framework
     f"{ADAPTERS}ddp": "torch",
     f"{ADAPTERS}fsdp": "torch",
     f"{ADAPTERS}rank_waits": "torch",
+    f"{ADAPTERS}wait_clocks": "torch",
     f"{ADAPTERS}hf": "torch",
     f"{ADAPTERS}lightning": "lightning",
     f"{ADAPTERS}submitit": "submitit",
+    "tiresias.simulator.learning.actor_critic": "torch",
+    "tiresias.simulator.learning.episode_batch": "torch",
+    "tiresias.simulator.learning.placement_training": "torch",
+    "tiresias.simulator.learning.torch_operations": "torch",
+    "tiresias.simulator.learning.training_checkpoint": "torch",
     "tiresias.slurm_plugin.backends.pyslurm_worker": "pyslurm",
 }
 
@@ -62,3 +68,13 @@ def test_the_exact_placement_without_scipy_is_one_line(python: Path) -> None:
     code = "import numpy as np\nfrom tiresias.scheduler.place import optimum\noptimum.pack(np.ones(2, int), np.zeros(2, int), 1)"
     error = run(python, code).stderr.splitlines()[-1]
     assert error.endswith("the exact placement needs scipy: pip install 'slurm-tiresias[optimum]'")
+
+
+def test_a_training_without_pytorch_is_one_line(python: Path) -> None:
+    code = (
+        "from tiresias.__main__ import main\n"
+        "raise SystemExit(main(['placement', 'train', '--topology', 'fat_tree:2', '--out', '/tmp/placement.npz']))"
+    )
+    done = run(python, code)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tiresias: training needs PyTorch; install it with: pip install 'slurm-tiresias[torch]'\n"

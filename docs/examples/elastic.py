@@ -65,7 +65,7 @@ def train(batches) -> float:
 while step < STEPS:
     batches = iter(loader)
     for _ in range(sampler.left // share.samples):
-        loss = torch.tensor(train(batches), dtype=torch.float64)
+        loss = torch.tensor(train(batches), dtype=torch.float64, device=device)
         torch.distributed.reduce(loss, 0)
         step += 1
         if losses:

@@ -24,20 +24,21 @@ os.environ.setdefault("RANK", os.environ.get("SLURM_PROCID", "0"))
 os.environ.setdefault("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1"))
 rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 if torch.cuda.is_available():
-    torch.cuda.set_device(rank % torch.cuda.device_count())
-    torch.set_default_device("cuda")
+    device = torch.device("cuda", rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
     torch.distributed.init_process_group("nccl")
 else:
+    device = torch.device("cpu")
     torch.distributed.init_process_group("gloo")
 
 torch.manual_seed(1)
-model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)).double()
+model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)).double().to(device)
 for layer in model:
     if isinstance(layer, torch.nn.Linear):
         fully_shard(layer)
 fully_shard(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-samples = torch.randn(960, 16, generator=torch.Generator().manual_seed(2), device="cpu").double()  # a multiple of BATCH
+samples = torch.randn(960, 16, generator=torch.Generator().manual_seed(2)).double()  # a multiple of BATCH
 data = TensorDataset(samples, samples.sum(dim=1, keepdim=True).sin())
 sampler = ResumableSampler(len(data), seed=1, rank=rank, ranks=ranks)
 
@@ -52,12 +53,12 @@ losses = Path("losses").open("a") if rank == 0 else None  # noqa: SIM115 - until
 
 def train(batches) -> torch.Tensor:
     """Make one step of several passes; return the loss of this rank."""
-    total = torch.zeros((), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64, device=device)
     for place in range(share.passes):
         inputs, targets = next(batches)
         model.set_requires_gradient_sync(place == share.passes - 1)  # the gradients travel once in each step
-        outputs = model(inputs.to(total.device))
-        loss = torch.nn.functional.mse_loss(outputs, targets.to(total.device)) / share.passes
+        outputs = model(inputs.to(device))
+        loss = torch.nn.functional.mse_loss(outputs, targets.to(device)) / share.passes
         loss.backward()
         total += loss.detach()
         sampler.taken(len(inputs))

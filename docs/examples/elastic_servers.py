@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, TensorDataset
 
-from tiresias.checkpoint import Checkpointer
+from tiresias.checkpoint import Checkpointer, ServerReport
 from tiresias.checkpoint.adapters.torch import ResumableSampler, TrainingState
 from tiresias.scheduler.place.parameter_assignment import assign
 
@@ -65,19 +65,30 @@ def sent(blocks, server, source) -> None:
 def serve() -> None:
     """Hold the parameters of one server until the first worker ends the run."""
     signal.signal(signal.Signals[f"SIG{os.environ['TIRESIAS_SIGNAL']}"], signal.SIG_IGN)  # the workers save
-    rank, request = workers + own, torch.zeros(1, dtype=torch.int64)
+    rank, report = workers + own, ServerReport.from_env()  # by which the controller finds slow servers
     for blocks in (parameters, momenta):
         sent(blocks, own, 0)
-    while dist.broadcast(request, 0) or request.item() != END:
-        if request.item() == FETCH:
+    while (what := requested(report)) != END:
+        if what == FETCH:
             sent(momenta, own, rank)
             continue
         gradient = torch.zeros_like(taken(parameters, own))
-        dist.reduce(gradient, rank, group=with_server[own])
+        with report.exchange():
+            dist.reduce(gradient, rank, group=with_server[own])
         momentum = MOMENTUM * taken(momenta, own) + gradient
         put(momenta, own, momentum)
         put(parameters, own, taken(parameters, own) - RATE * momentum)
-        sent(parameters, own, rank)
+        with report.exchange():
+            sent(parameters, own, rank)
+        report.stepped()
+
+
+def requested(report) -> int:
+    """Wait for what the first worker requests."""
+    found = torch.zeros(1, dtype=torch.int64)
+    with report.exchange():
+        dist.broadcast(found, 0)
+    return int(found.item())
 
 
 def request(what) -> None:

@@ -47,6 +47,14 @@ COMMANDS = {
     ),
     "vc": ("tiresias.simulator.commands.vc_command", "virtual clusters: the cells that each tenant needs"),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and the placement that follows from it"),
+    "interference": (
+        "tiresias.simulator.commands.interference_command",
+        "how much jobs on shared nodes slow each other, from measurements",
+    ),
+    "placement": (
+        "tiresias.simulator.commands.placement_command",
+        "train a network that places jobs, and compare it with the other styles",
+    ),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
         "tiresias.sandbox.rehearse.rehearse_command",

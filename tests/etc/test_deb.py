@@ -37,6 +37,7 @@ pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.slow,
     pytest.mark.xdist_group("packages"),
+    pytest.mark.timeout(900),  # the first test builds the package
     pytest.mark.skipif(os.geteuid() != 0, reason="a tree is laid over another by root only"),
 ]
 

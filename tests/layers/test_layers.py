@@ -57,6 +57,12 @@ ALLOWED = (
         "from it; the store itself writes and deletes, and is no interface between processes.",
     ),
     Allowed(
+        "wrappers/images/",
+        "checkpoint",
+        "Images of processes are checkpoints of the store, written and restored by its own rules, in processes that the supervisor "
+        "starts for jobs with that option alone.",
+    ),
+    Allowed(
         "wrappers/trial/",
         "profiler",
         "A trial run is the profiler at work on the job's nodes: one process starts the recorder, others analyse. Only a summary "
@@ -82,6 +88,7 @@ FRAMEWORKS = {  # each adapter is imported by programs that use its framework, a
     "checkpoint/adapters/torch.py": {"numpy", "torch"},
     "checkpoint/adapters/ddp.py": {"torch"},
     "checkpoint/adapters/rank_waits.py": {"torch"},
+    "checkpoint/adapters/wait_clocks.py": {"torch"},
     "checkpoint/adapters/fsdp.py": {"torch"},
     "checkpoint/adapters/lightning.py": {"lightning"},
     "checkpoint/adapters/hf.py": {"torch", "transformers"},
