@@ -3,6 +3,7 @@
 # make test       all tests but those marked ci or long
 # make test-ci    the tests marked ci; .ci/run runs both, test-rdma and test-chaos
 # make test-long  all tests
+# make test-failed what failed in the last of these, one test at a time
 # make manual     the manual as HTML, in build/manual
 # make sbom       bill of materials in dist; make sign KEY=FINGERPRINT: checksums of dist and their signature
 # make wheels     both wheels, in dist: slurm-tiresias, and slurm-tiresias-checkpoint for the environments that jobs run in
@@ -36,7 +37,7 @@ TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
 TREES := tree-forky tree-forky-accounting tree-trixie tree-bookworm
-.PHONY: demo demo-live audit coverage test test-ci test-long test-rdma test-chaos test-records test-mutants test-images test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels compiled venv bench clean system
+.PHONY: demo demo-live audit coverage test test-ci test-long test-failed test-rdma test-chaos test-records test-mutants test-images test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels compiled venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -63,6 +64,9 @@ test-long: TESTS :=
 test test-ci test-long:
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target installed trees lint test-system
 	$(VENV)/bin/python -m pytest $(TESTS) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+test-failed: $(VENV)/.develops
+	$(VENV)/bin/python -m pytest --last-failed --last-failed-no-failures=none -n 1 --dist loadgroup --no-loadscope-reorder
 
 # build/coverage/html/index.html, and a table of the folders in build/coverage.txt
 coverage: $(VENV)/.develops

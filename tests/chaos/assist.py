@@ -2,8 +2,8 @@
 
     python tests/chaos/assist.py [--minutes 10] [--seed N] [--suite forky] [--json FILE] [--keep]
 
-The jobs are those of run.py with longer trainings, and CPU-only jobs. What is checked: checks.py but for `idle`, as a
-job may wait beside free GPUs in Slurm's order, and
+The jobs are those of run.py, one in LONG_IN of them long, so that it outlasts the jobs that wait, and CPU-only jobs. What is
+checked: checks.py but for `idle`, as a job may wait beside free GPUs in Slurm's order, and
 
 touched   unmanaged and CPU-only jobs that the controller held, preempted or released
 started   starts of jobs by the controller, which Slurm alone starts
@@ -31,6 +31,8 @@ from tests.chaos.run import CONFIG, GATE, ChaosRun, add_options, carry_out
 from tests.chaos.scene import USERS, Job, Scene
 from tests.chaos.workload import ARRIVAL, KINDS, ROUND, Draft, plain
 
+LONG_IN = 10
+LONG, SHORT = (40.0, 90.0), (0.5, 5.0)  # seconds that jobs train
 POLICY = {"min_run": 2.0, "preemption_cost": 0.5, "max_preemptions": 6}
 ACTS = "select id, kind, began from intent where kind != 'shadow'"
 PREEMPTIONS = "select count(*) from intent where kind = 'assist'"
@@ -54,7 +56,7 @@ def jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterat
     moment, place = 0.0, 0
     while (moment := moment + dice.expovariate(1 / ARRIVAL)) < ROUND:
         place += 1
-        seconds = round(min(max(dice.expovariate(1 / 15), 0.5), 60.0), 1)
+        seconds = round(dice.uniform(*(LONG if dice.randrange(LONG_IN) == 0 else SHORT)), 1)
         gpus, name = dice.choice([1, 1, 2, 2, 4, 4, 8, 16]), f"chaos-{number}-{place}"
         draft = Draft(scene, dice, name, dice.choice(USERS), gpus, seconds, start + moment)
         yield dice.choices(list(ASSIST_KINDS), list(ASSIST_KINDS.values()))[0](draft)
