@@ -1,4 +1,4 @@
-"""The options of `tiresias simulate` on nodes of different speeds."""
+"""The options of `tiresias simulate` and `tiresias placement evaluate` on nodes of different speeds."""
 
 from __future__ import annotations
 
@@ -24,6 +24,17 @@ def configure(group: argparse._ArgumentGroup) -> None:
 
 
 def node_speeds(args: argparse.Namespace, cluster: ClusterSize) -> SimulatedNodeSpeeds | None:
+    """Return the speeds of the nodes of `tiresias simulate`; None: they are equal.
+
+    Raises:
+        UsageError: As `speeds_of`, or jobs are not placed on nodes.
+    """
+    if args.node_speeds is not None and args.placement is None:
+        raise UsageError("--node-speeds: jobs are not placed on nodes; give --placement STYLE, too")
+    return speeds_of(args, cluster)
+
+
+def speeds_of(args: argparse.Namespace, cluster: ClusterSize) -> SimulatedNodeSpeeds | None:
     """Return the speeds of the nodes; None: they are equal.
 
     Raises:
@@ -33,6 +44,4 @@ def node_speeds(args: argparse.Namespace, cluster: ClusterSize) -> SimulatedNode
         if args.speed_sensitivity is not None:
             raise UsageError("--speed-sensitivity has no meaning without --node-speeds; leave it out")
         return None
-    if args.placement is None:
-        raise UsageError("--node-speeds: jobs are not placed on nodes; give --placement STYLE, too")
     return SimulatedNodeSpeeds(read_node_speeds(args.node_speeds, cluster.names), args.speed_sensitivity or {})

@@ -3,11 +3,13 @@
 Each style places the jobs of the same workloads, of the seeds 1 to --seeds, in order of submission and without preemption. The
 gain in a workload is 1 - the mean JCT by the network / that by another style. The table has the mean gain over the workloads and
 its 95% confidence interval (Student's t over the pairs, one for each seed). The weights are recommended only if the whole interval
-is above 0 for each style. The exit code is 0 in either case.
+is above 0 for each style. With --node-speeds a job is as slow as its slowest server, and the style fastest_nodes is compared, too.
+The exit code is 0 in any case.
 
 examples:
   tiresias placement evaluate --topology fat_tree:4 --weights placement.npz
   tiresias placement evaluate --topology fat_tree:4 --weights placement.npz --trace jobs.csv.gz --seeds 20 --json gains.json
+  tiresias placement evaluate --topology fat_tree:4 --weights placement.npz --node-speeds speeds.csv
   tiresias placement evaluate --topology fat_tree:6 --weights placement.npz --transfer
 """
 
@@ -23,7 +25,7 @@ from rich.table import Table
 from tiresias.errors import UsageError
 from tiresias.scheduler.place.learned.weights_file import PlacementWeights, WeightsError, load
 from tiresias.simulator.commands import argument_types as types
-from tiresias.simulator.commands import placement_arguments
+from tiresias.simulator.commands import node_speed_arguments, placement_arguments
 from tiresias.simulator.commands.placement_arguments import PlacementProblem
 from tiresias.simulator.experiments.placement_comparison import LEARNED, PlacementComparison, compare_placements
 from tiresias.simulator.learning.workload_seeds import MOST_EVALUATION_SEEDS, evaluation_seeds
@@ -35,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--weights", type=Path, required=True, metavar="FILE", help="of tiresias placement train")
     placement_arguments.configure(parser)
+    node_speed_arguments.configure(parser.add_argument_group("speeds of the servers"))
     parser.add_argument(
         "--seeds", type=types.whole_number("--seeds"), default=10, metavar="N",
         help="number of workloads, 2 or more (default: %(default)s)",
@@ -52,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     if not 2 <= args.seeds <= MOST_EVALUATION_SEEDS:
         raise UsageError(f"--seeds is {args.seeds}: an interval needs 2 to {MOST_EVALUATION_SEEDS:,} workloads")
     problem = placement_arguments.problem(args, held_back=True)
-    weights = _weights(args, problem)
+    weights, speeds = _weights(args, problem), node_speed_arguments.speeds_of(args, problem.cluster)
     found = compare_placements(
-        problem.cluster, problem.workload, problem.contention, weights, evaluation_seeds(args.seeds)
+        problem.cluster, problem.workload, problem.contention, weights, evaluation_seeds(args.seeds), speeds
     )
     if args.json:
         output.write({args.json: as_text(_as_json(args, problem, weights, found))})
@@ -106,6 +109,7 @@ def _as_json(
 ) -> dict[str, object]:
     return {
         "topology": args.topology, "arrivals": problem.arrivals, "load": problem.workload.load, "jobs": problem.workload.jobs,
+        "node_speeds": str(args.node_speeds) if args.node_speeds else None, "speed_sensitivity": args.speed_sensitivity or {},
         "seeds": list(found.seeds), "training": dict(weights.training),
         "mean_jct": {name: [round(each, 3) for each in jct.tolist()] for name, jct in found.mean_jct.items()},
         "method": "1 - JCT by learned / JCT by the style, paired by seed; mean and 95% interval by Student's t",

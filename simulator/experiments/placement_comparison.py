@@ -19,10 +19,12 @@ from tiresias.simulator.contention.simulated_contention import SimulatedContenti
 from tiresias.simulator.experiments.confidence import MeanInterval, mean_interval
 from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
 from tiresias.simulator.placement_workloads import PlacementWorkload
+from tiresias.simulator.simulated_node_speeds import SimulatedNodeSpeeds
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 
 LEARNED = "learned"
 OTHERS = ("consolidate", "tetris", "load_balancing", "least_interference", "skew")
+BY_SPEED = "fastest_nodes"  # compared, too, where nodes differ; elsewhere it is consolidate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,15 +57,27 @@ def compare_placements(
     contention: SimulatedContention,
     weights: PlacementWeights,
     seeds: Sequence[int],
+    speeds: SimulatedNodeSpeeds | None = None,
 ) -> PlacementComparison:
-    """Simulate the workload of each seed with each style, in order of submission (fifo) and without preemption, in parallel."""
+    """Simulate the workload of each seed with each style, in order of submission (fifo) and without preemption, in parallel.
+
+    Args:
+        cluster: The servers and their network.
+        workload: The kind of workload.
+        contention: How jobs slow each other.
+        weights: The network.
+        seeds: Of the workloads.
+        speeds: Of the servers; None: they are equal.
+    """
+    styles = (LEARNED, *OTHERS, *((BY_SPEED,) if speeds else ()))
     experiments: dict[str, Experiment] = {}
     for seed in seeds:
         trace = workload.trace(seed, cluster.gpus)
         setup = Setup("", trace, cluster, PolicyConfig.paper(name="fifo"), interval=0.0, contention=contention)
-        for style in (LEARNED, *OTHERS):
-            placed = replace(SimulatedPlacement.named(style), trained=weights if style == LEARNED else None)
+        for style in styles:
+            trained = weights if style == LEARNED else None
+            placed = replace(SimulatedPlacement.named(style), trained=trained, speeds=speeds)
             experiments[f"{style}, seed {seed}"] = replace(setup, placement=placed, by_node=True).experiment("fifo")
     found = run_experiments(experiments, lambda experiment, run: run.summary["mean_jct"])
-    by_style = {style: np.array([found[f"{style}, seed {seed}"] for seed in seeds]) for style in (LEARNED, *OTHERS)}
+    by_style = {style: np.array([found[f"{style}, seed {seed}"] for seed in seeds]) for style in styles}
     return PlacementComparison(seeds, by_style)

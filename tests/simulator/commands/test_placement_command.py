@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,11 @@ from tiresias.scheduler.place.learned.weights_file import load, written
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator import PlacementWorkload, Rules, SimulatedContention, simulate
 from tiresias.simulator.contention.simulated_contention import DEFAULT_INTERFERENCE
+from tiresias.simulator.simulated_node_speeds import SimulatedNodeSpeeds
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 
 TINY = ("--topology", "fat_tree:2", "--jobs", "6", "--demonstrations", "1")
+STYLES = ("consolidate", "tetris", "load_balancing", "least_interference", "skew")
 TRAIN = ("placement", "train", *TINY)
 
 
@@ -175,7 +178,8 @@ def test_an_evaluation_is_what_the_simulator_measures(
     assert evaluate(weights, "--seeds", "3", "--json", str(tmp_path / "gains.json")) == 0
     found, shown = json.loads((tmp_path / "gains.json").read_text()), capsys.readouterr().out
     assert found["seeds"] == [1, 2, 3]
-    for style in ("consolidate", "tetris", "load_balancing", "least_interference", "skew"):
+    assert tuple(found["gains"]) == STYLES
+    for style in STYLES:
         assert found["mean_jct"][style] == pytest.approx([simulated_jct(style, seed) for seed in (1, 2, 3)], abs=1e-3)
         gain = 1 - np.array(found["mean_jct"]["learned"]) / found["mean_jct"][style]
         assert found["gains"][style]["mean"] == pytest.approx(gain.mean(), abs=1e-5)
@@ -185,13 +189,32 @@ def test_an_evaluation_is_what_the_simulator_measures(
     assert ("Recommended: " if wins else "Not recommended: the gain over ") in shown
 
 
-def simulated_jct(style: str, seed: int) -> float:
+def test_on_servers_of_different_speeds_fastest_nodes_is_compared_too(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, file, out = CLUSTERS["fat_tree:2"], tmp_path / "speeds.csv", tmp_path / "gains.json"
+    file.write_text(f"node,slowness\n{cluster.names[0]},3\n")
+    model = PlacementWorkload(jobs=6).trace(1, cluster.gpus).model[0]
+    options = ("--node-speeds", str(file), "--speed-sensitivity", f"{model}=0.5", "--seeds", "2", "--json", str(out))
+    assert evaluate(weights, *options) == 0
+    found, shown = json.loads(out.read_text()), capsys.readouterr().out
+    assert tuple(found["gains"]) == (*STYLES, "fastest_nodes")
+    assert (found["node_speeds"], found["speed_sensitivity"]) == (str(file), {model: 0.5})
+    speeds = SimulatedNodeSpeeds(np.array([3.0, 1.0]), {model: 0.5})
+    for style in ("consolidate", "fastest_nodes"):
+        each = [simulated_jct(style, seed, speeds) for seed in (1, 2)]
+        assert found["mean_jct"][style] == pytest.approx(each, abs=1e-3)
+    assert np.mean(found["mean_jct"]["consolidate"]) > np.mean([simulated_jct("consolidate", seed) for seed in (1, 2)])
+    assert "fastest_nodes" in shown
+
+
+def simulated_jct(style: str, seed: int, speeds: SimulatedNodeSpeeds | None = None) -> float:
     cluster = CLUSTERS["fat_tree:2"]
     rules = Rules(
         POLICIES["fifo"],
         PolicyConfig.paper(name="fifo"),
         by_node=True,
-        placement=SimulatedPlacement.named(style),
+        placement=replace(SimulatedPlacement.named(style), speeds=speeds),
         contention=SimulatedContention(DEFAULT_INTERFERENCE),
     )
     return float(simulate(PlacementWorkload(jobs=6).trace(seed, cluster.gpus), cluster, rules).jct.mean())
@@ -216,6 +239,9 @@ def test_weights_for_another_topology_are_compared_only_on_request(
         ),
         (("--weights", "/dev/null"), "weights /dev/null: no regular file"),
         (("--json", "/dev/null/gains.json"), "there is no folder /dev/null"),
+        (("--node-speeds", "/dev/null/speeds.csv"), "/dev/null/speeds.csv"),
+        (("--speed-sensitivity", "vgg16=0"), "--speed-sensitivity has no meaning without --node-speeds"),
+        (("--speed-sensitivity", "vgg16=2"), "give MODEL=NUMBER"),
     ],
 )
 def test_an_impossible_evaluation_is_one_line(
