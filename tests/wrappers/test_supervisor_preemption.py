@@ -23,7 +23,7 @@ def test_preempted_and_resumed_ends_as_if_it_never_was(site: Any) -> None:
         steps.append(job.report().step)
         began = time.monotonic()
         assert job.send(signal.SIGTERM).end() == 99
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10, "it waited for the end of TIRESIAS_PARK_TIMEOUT"
         assert f"run {restart} saved step {steps[-1]} and waits for the requeue" in job.log.read_text()
     last = site.start(site.train, restart=3)
     assert last.end() == 0

@@ -232,10 +232,16 @@ class Centre:
             process.wait(TIMEOUT_S)
 
     def train(
-        self, *options: str, seconds: float = 60.0, habit: str = "good", until_preempted: bool = False, **more: Any
+        self,
+        *options: str,
+        seconds: float = 60.0,
+        habit: str = "good",
+        until_preempted: bool = False,
+        end: str = "",
+        **more: Any,
     ) -> str:
-        """Submit a job that can be preempted; `habit` and `until_preempted` as in train.py."""
-        words = [str(seconds), habit, *(["until-preempted"] if until_preempted else [])]
+        """Submit a job that can be preempted; `habit`, `until_preempted` and `end` as in train.py."""
+        words = [str(seconds), habit, "until-preempted" if until_preempted else end]
         return self.submit(*options, command=f"exec python3 {TRAIN} {' '.join(words)}", by="tsbatch", **more)
 
     def wait_until_preemptable(self, job: str) -> None:

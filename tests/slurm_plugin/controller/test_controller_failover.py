@@ -109,7 +109,7 @@ def test_the_lead_follows_a_real_slurmctld_to_its_backup_and_back(backup: Backup
     config, _ = centre.configure()
     centre.start(config)
     second = backup.controller(config)
-    large = centre.train(gpus=16, seconds=5)
+    large = centre.train(gpus=16, seconds=5, until_preempted=True)
     centre.wait_until_preemptable(large)
     filler = centre.submit(gpus=16, user="bob", command="sleep 300")  # preempts it, on both sides of the failover
     waiting = centre.submit(command="sleep 1", user="bob")

@@ -148,7 +148,7 @@ def test_a_job_that_saves_too_late_is_not_left_parked(centre: Centre) -> None:
 
 
 def test_a_job_that_ends_while_it_is_being_preempted_has_ended(centre: Centre) -> None:
-    large = centre.train(gpus=16, seconds=3, habit="ignores")
+    large = centre.train(gpus=16, habit="ends")
     centre.wait_until_preemptable(large)
     small = centre.submit(user="bob")
     centre.wait_until(lambda: centre.reasons(large, "preempt"), "not preempted", large)
@@ -170,7 +170,7 @@ def test_a_job_cancelled_while_it_saves_has_ended(centre: Centre) -> None:
 
 
 def test_a_user_who_requeues_a_job_that_is_being_preempted_does_no_harm(centre: Centre) -> None:
-    large = centre.train(gpus=16, seconds=5, habit="ignores")
+    large = centre.train(gpus=16, seconds=5, habit="ignores", end="until-requeued")
     centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
     centre.wait_until(lambda: centre.published(large).get("phase") == "saving", "it does not save", large)

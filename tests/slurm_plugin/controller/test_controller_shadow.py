@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -84,7 +85,9 @@ def test_a_whole_run_without_a_write(watched: tuple[Any, CallCounts, str]) -> No
     centre, calls, backend = watched
     assert "JobSubmitPlugins" in centre.scontrol("show", "config")
     assert "lua" in centre.scontrol("show", "config").partition("JobSubmitPlugins")[2].partition("\n")[0]
-    large = centre.train(gpus=GPUS, seconds=5)
+    seen = centre.cluster.shared / "the-preemption-was-published"
+    seen.unlink(missing_ok=True)
+    large = centre.train(gpus=GPUS, seconds=1, end=f"/shared/{seen.name}")
     centre.wait_until_preemptable(large)
     assert not (centre.root / "run/tiresias/lease").exists(), "job_submit.lua would delay jobs"
     small = [centre.submit(command="sleep 1", user="bob", gpus=gpus) for gpus in (1, 4, GPUS)]
@@ -95,6 +98,8 @@ def test_a_whole_run_without_a_write(watched: tuple[Any, CallCounts, str]) -> No
     status = centre.status()
     assert status["shadow"]["preempt"] == {"jobs": 1, "gpus": GPUS}
     assert centre.reasons(large, "shadow")[0].startswith("would be preempted for job ")
+    time.sleep(2.0)  # what the preemption would have spared the other jobs
+    seen.touch()
     for job in (large, *small):
         ended = centre.wait_for_state(job, "COMPLETED")
         assert ended["Restarts"] == "0", "\n".join(centre.last_state([job]))

@@ -1,14 +1,15 @@
 """A training program for tests: twenty steps per second, full checkpoints, and optionally one kind of wrong behaviour.
 
-    train.py SECONDS [good|ranks|straggles|reports|served|sensitive|ignores|hangs|slow] [until-preempted]
+    train.py SECONDS [good|ranks|straggles|reports|served|sensitive|ignores|ends|hangs|slow] [until-preempted|until-requeued|FILE]
 
 good: saves and ends on request, one process for the whole job.  ranks: so, as one of several ranks.
 straggles: as ranks, whose steps are made together, ten times as slow on the node that the file /shared/slow names.
 reports: as good, and reports its progress and loss.  served: so, with steps that are faster by the number of parameter servers.
 sensitive: as reports, three times as slow on the node that the file /shared/slow names.
-ignores: continues to train without saving.
+ignores: continues to train without saving.  ends: the requested save is its last step, and it does not save.
 hangs: saves at its fifth step, and hangs in the requested save.  slow: the requested save takes four seconds.
 until-preempted: the last step is made by a resumed run only, however late the first one is preempted.
+until-requeued: by a run after a requeue.  FILE: once that exists.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from tiresias.checkpoint import Checkpointer
 
 STEPS_PER_SECOND = 20
 SLOW = Path("/shared/slow")
-UNTIL_PREEMPTED = "until-preempted"
 
 
 def main(seconds: float, habit: str = "good", end: str = "") -> None:
@@ -36,7 +36,7 @@ def main(seconds: float, habit: str = "good", end: str = "") -> None:
     print(f"from step {step}", flush=True)
     while step < seconds * STEPS_PER_SECOND:
         time.sleep(slowness(habit) / STEPS_PER_SECOND)
-        if first or end != UNTIL_PREEMPTED or step + 1 < seconds * STEPS_PER_SECOND:
+        if step + 1 < seconds * STEPS_PER_SECOND or may_end(end, first):
             step += 1
         if habit == "straggles":
             with checkpointer.exchange():
@@ -46,9 +46,20 @@ def main(seconds: float, habit: str = "good", end: str = "") -> None:
             checkpointer.report(step, total_steps=int(seconds * STEPS_PER_SECOND), loss=loss, samples=64 * step)
         if habit == "hangs" and step == 5:
             checkpointer.save(step, {"step": step})
+        if checkpointer.should_stop(step) and habit == "ends":
+            break
         if checkpointer.should_stop(step) and habit != "ignores":
             save_and_exit(checkpointer, step, habit if not first else "good")
     print(f"done at step {step}", flush=True)
+
+
+def may_end(end: str, first: int) -> bool:
+    """Return whether the last step may be made. first: the step from which this run resumed, 0 if it did not."""
+    if end == "until-preempted":
+        return first > 0
+    if end == "until-requeued":
+        return int(os.environ.get("SLURM_RESTART_COUNT", "0")) > 0
+    return not end or Path(end).exists()
 
 
 def slowness(habit: str) -> float:
