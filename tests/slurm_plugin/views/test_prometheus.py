@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import time
@@ -72,6 +73,25 @@ def test_promtool_refuses_openmetrics(programs: Path, whole: dict[str, Any], tmp
 
 def test_promtool_accepts_the_alerts(programs: Path) -> None:
     words = [str(programs / "promtool"), "check", "rules", str(ETC / "tiresias-alerts.yml")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alert_on_slow_nodes_fires_after_an_hour_and_outlasts_a_restart(programs: Path, tmp_path: Path) -> None:
+    # Equal nodes for half an hour, then two slow ones; a restarted controller learns them again within five minutes.
+    series = {"series": 'tiresias_slow_nodes{instance="ctl1"}', "values": "0x29 2x99 0x4 2x9 0x99"}
+    expected = {
+        "exp_labels": {"instance": "ctl1", "severity": "warning"},
+        "exp_annotations": {"summary": "Steps take persistently longer on 2 nodes. tiresias doctor names them."},
+    }
+    moments = {"29m": [], "88m": [], "90m": [expected], "132m": [expected], "144m": [expected], "170m": []}
+    alerts = [
+        {"eval_time": at, "alertname": "TiresiasSlowNodes", "exp_alerts": alerts} for at, alerts in moments.items()
+    ]
+    rules = {"rule_files": [str(ETC / "tiresias-alerts.yml")], "evaluation_interval": "1m"}
+    tests = rules | {"tests": [{"interval": "1m", "input_series": [series], "alert_rule_test": alerts}]}
+    (tmp_path / "tests.yml").write_text(json.dumps(tests))  # JSON is YAML
+    words = [str(programs / "promtool"), "test", "rules", str(tmp_path / "tests.yml")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
