@@ -113,6 +113,14 @@ class PublishedTable(TypedDict):
     error_without: Annotated[float | None, "the same if none is expected"]
 
 
+class PublishedWeights(TypedDict):
+    """The network of placement.weights."""
+
+    used: Annotated[bool, "whether jobs are placed by it; otherwise they are placed by least_interference"]
+    file: Annotated[str, "placement.weights"]
+    why: Annotated[str, "why it is not used; empty: it is"]
+
+
 class PublishedNodeSpeeds(TypedDict):
     """What was learned of the speeds of nodes."""
 
@@ -226,6 +234,7 @@ class Status(TypedDict, total=False):
         PublishedTable | None,
         "the expected slowdowns of jobs on one node; null where the style of placement does not use them",
     ]
+    weights: Annotated[PublishedWeights | None, "the trained network; null where the style of placement is not learned"]
     node_speeds: Annotated[PublishedNodeSpeeds, "the speeds of nodes by the step times of jobs"]
     paused: Annotated[PublishedPause | None, "null: not paused"]
     shadow: Annotated[PublishedShadow | None, "null in other modes"]

@@ -30,6 +30,7 @@ from tiresias.slurm_plugin.doctor import (
     folder_checks,
     host_checks,
     image_tools_check,
+    learned_placement_check,
     limit_checks,
     part_check,
     plugin_checks,
@@ -99,6 +100,7 @@ def _check(config: Config) -> Iterator[Finding]:
     yield from folder_checks.findings(config.paths, host_checks.several())
     yield from failing_node_check.findings(config.paths.state / FILE)
     yield from slow_node_check.findings(config.paths.state / FILE)
+    yield from learned_placement_check.findings(config.paths.run)
     yield recorder_check.finding()
     yield image_tools_check.finding(here_only=False)
     yield from plugin_checks.findings()

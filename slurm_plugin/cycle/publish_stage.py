@@ -84,6 +84,7 @@ class PublishStage:
             "actions": dict(services.decisions.actions), "totals": memory.ledger.totals.published(),
             "packlimit": memory.observer.packlimit.published(),
             "interference": memory.observer.learned.interference.published(),
+            "weights": memory.observer.trained.published(),
             "node_speeds": memory.observer.learned.node_speeds.published(), "leader": services.leadership.published(),
             "paused": context.paused and context.paused.published(), "shadow": shadow and shadow.published(),
         }  # fmt: skip

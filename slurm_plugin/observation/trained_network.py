@@ -47,6 +47,13 @@ class TrainedNetwork:
         problem = self._problem or self._unfit
         return [f"jobs are placed by least_interference: {problem}"] if problem else []
 
+    def published(self) -> dict[str, object] | None:
+        """Return the part of the published status on it; None: the style is not learned."""
+        if not self._is_used:
+            return None
+        problem = self._problem or self._unfit
+        return {"used": not problem, "file": self._file, "why": problem}
+
     def _read(self) -> None:
         if not self._file:
             self._problem = missing()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -44,12 +45,21 @@ def training(centre: Centre, name: str, *options: str) -> str:
     return centre.train(f"--job-name={name}", "--nodes=1", *options, gpus=2, seconds=3000)
 
 
+def finding(centre: Centre, about: str) -> str:
+    """Return what the doctor reports."""
+    found = json.loads(centre.command("doctor", "--config", centre.config, "--json").stdout)
+    [words] = [each["words"] for each in found if each["about"] == about]
+    return str(words)
+
+
 def test_a_job_starts_beside_the_job_that_it_suits(centre: Centre) -> None:
     centre.restart(placement={"style": "least_interference", "trial": "anywhere"})
     loader, matrix = training(centre, LOADER, "--nodelist=gpu01"), training(centre, MATRIX, "--nodelist=gpu02")
     for job in (loader, matrix):
         centre.wait_for_state(job, "RUNNING")
     assert not centre.status()["interference"]["used"]
+    assert "0 timed runs beside jobs of one kind, and 10 are needed" in finding(centre, "interference")
+    assert finding(centre, "learned placement") == "not used: placement.style is not learned"
     assert centre.explain(loader)["interference"] == {"learned": False, "known": False, "beside": []}
     query = f"select id, kind, uid from job where id in ('{loader}', '{matrix}') and kind != ''"
     centre.wait_until(lambda: len(centre.query_journal(query)) == 2, "their kinds are not known", loader, matrix)
@@ -62,6 +72,7 @@ def test_a_job_starts_beside_the_job_that_it_suits(centre: Centre) -> None:
             insert(db, "run", run)
     centre.start(centre.config)
     centre.wait_until(lambda: (centre.status().get("interference") or {}).get("used"), "no interference is learned")
+    assert finding(centre, "interference").startswith("used: mean error ")
     second = training(centre, LOADER, "--exclude=gpu03,gpu04")
     centre.wait_for_state(second, "RUNNING")
     assert centre.show(second)["NodeList"] == "gpu02", "gpu01 is as free, and the first node"

@@ -33,6 +33,7 @@ def test_a_file_that_fits_is_used_and_followed(file: Path) -> None:
     assert first is not None
     assert first.training == {"seed": 1}
     assert found.alarms() == []
+    assert found.published() == {"used": True, "file": str(file), "why": ""}
     replacement = file.with_suffix(".new")
     replacement.write_bytes(written(random_weights(TOPOLOGY, 2)))
     replacement.replace(file)
@@ -46,6 +47,7 @@ def test_another_style_reads_no_file(tmp_path: Path) -> None:
     found = network(tmp_path / "none", "skew")
     assert found.of(TOPOLOGY, 0.0) is None
     assert found.alarms() == []
+    assert found.published() is None
 
 
 def test_the_topology_may_change(file: Path) -> None:
