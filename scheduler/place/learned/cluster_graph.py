@@ -70,7 +70,7 @@ class ClusterGraph:
         self._gpus = topology.gpus
         self._parents, self._ancestor = _tree(topology)
         self._top = len(self._parents)  # the height of the switch that joins all
-        self._cut = self._top if level == WHOLE else topology.group_names[::-1].index(level) + 1
+        self._cut = self._top if level == WHOLE else min(topology.group_names[::-1].index(level) + 1, self._top)
         self._sizes = [len(parent) for parent in self._parents] + [1]
         self._starts = np.cumsum([0, *self._sizes])
         self.partition = self._ancestor[self._cut]
@@ -210,10 +210,15 @@ def graphs_of(topology: Topology, level: str = LEAF, bandwidths: Sequence[float]
 
 
 def _tree(topology: Topology) -> tuple[list[Ints], list[Ints]]:
-    """Return the parent of each server and switch by height, and the ancestor of each node at each height. One switch is on top."""
+    """Return the parent of each server and switch by height, and the ancestor of each node at each height. One switch is on top.
+
+    A switch above that one joins nothing more, and the controller observes none: it is left out.
+    """
     ancestor = [np.arange(len(topology))]
     parents: list[Ints] = []
     for level in topology.nearest_groups:
+        if parents and not ancestor[-1].any():
+            break
         present, first = np.unique(ancestor[-1], return_index=True)
         assert len(present) == present[-1] + 1, "indexes without gaps"
         _, parent = np.unique(level[first], return_inverse=True)

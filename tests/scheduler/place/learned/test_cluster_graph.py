@@ -55,6 +55,20 @@ def test_the_fingerprint_is_that_of_the_tree() -> None:
     assert ClusterGraph(same, bandwidths=(1.0,)).fingerprint != one.fingerprint
 
 
+@pytest.mark.parametrize("leaf", [[0, 0, 1, 1], [0, 0, 0, 0]])
+def test_switches_above_the_one_that_joins_all_do_not_count(leaf: list[int]) -> None:
+    """slurm.conf's topology may have them, and the controller leaves levels of one group out."""
+    gpus, one_group = [4, 4, 8, 8], [0, 0, 0, 0]
+    observed = ClusterGraph(Topology.of_groups(gpus, [leaf]))
+    for above in ([one_group], [one_group, one_group], [one_group] * 3):
+        found = ClusterGraph(Topology.of_groups(gpus, [leaf, *above]))
+        assert found.fingerprint == observed.fingerprint
+        assert found.links == observed.links
+    assert ClusterGraph(Topology.of_groups(gpus, [leaf, one_group, one_group]), "group3").fingerprint == (
+        ClusterGraph(Topology.of_groups(gpus, [leaf]), WHOLE).fingerprint
+    )
+
+
 def naive_load(topology: Topology, job: list[int], node: list[int], gpus: list[float]) -> dict[frozenset[int], float]:
     """The load of the link above each group of nodes."""
     below = {frozenset([row]) for row in range(len(topology))}
