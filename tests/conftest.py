@@ -31,8 +31,9 @@ TESTS = Path(__file__).parent
 ClusterOf = Callable[..., Cluster]
 UNTIL_CANCEL_S = 2.0  # for which running jobs are only killed
 
-# A shell that runs the tests in the background has them ignore SIGINT, and so would every program that they start.
+# A shell that runs the tests in the background has them ignore SIGINT, nohup SIGHUP, and so would every program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 # Benchmarks measure speed; a test that is slow on a busy machine has not failed.

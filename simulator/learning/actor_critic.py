@@ -22,7 +22,7 @@ from tiresias.scheduler.place.learned.edge_convolution import Array
 from tiresias.scheduler.place.learned.placement_network import NetworkSizes, PlacementNetwork
 from tiresias.simulator.learning.episode_batch import EpisodeBatch
 from tiresias.simulator.learning.placement_episode import PlacedJob
-from tiresias.simulator.learning.torch_operations import TorchOperations, begin_with_costs, random_parameters
+from tiresias.simulator.learning.torch_operations import TorchOperations, begin_with_costs, random_parameters, same_sums
 
 PARAMETER, MOMENTS = "parameter", ("exp_avg", "exp_avg_sq")  # parts of a state
 _NEVER = -1e9  # logit of an action that is not feasible
@@ -146,7 +146,8 @@ class ActorCritic:
         """Take one step of Adam."""
         critic = beyond.pow(2).mean()
         self.optimizer.zero_grad()
-        (actor + self._rates.value * critic - weight * entropy).backward()  # type: ignore[no-untyped-call, unused-ignore]
+        with same_sums():
+            (actor + self._rates.value * critic - weight * entropy).backward()  # type: ignore[no-untyped-call, unused-ignore]
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), self._rates.most_gradient)
         self.optimizer.step()
         self.updates += 1

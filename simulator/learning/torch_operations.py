@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 
@@ -28,6 +29,17 @@ class TorchOperations:
     def largest(self, values: Array, present: Array) -> Array:
         """Return the maximum over the rows that are present."""
         return torch.where(present > 0, values, -math.inf).amax(dim=-2)
+
+
+@contextmanager
+def same_sums() -> Iterator[None]:
+    """Add in the same order each time: by itself PyTorch adds the gradients of an indexed tensor in the order of its threads."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def random_parameters(sizes: NetworkSizes, seed: int) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -120,6 +121,16 @@ def test_the_critic_learns_the_returns(played: list[PlacedJob]) -> None:
     assert again[-1] < losses.critic
 
 
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    """On a machine with one processor, too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("four_threads")
 def test_the_same_seed_gives_the_same_weights_twice(played: list[PlacedJob]) -> None:
     def trained(seed: int) -> dict[str, Any]:
         found, _ = learner(seed=seed)
@@ -141,6 +152,7 @@ def test_imitation_lowers_the_loss_on_a_fixed_set(played: list[PlacedJob]) -> No
     assert losses[-1].critic < losses[0].critic
 
 
+@pytest.mark.usefixtures("four_threads")
 def test_a_restored_learner_goes_on_as_the_first_one(played: list[PlacedJob]) -> None:
     one, _ = learner()
     one.learn(played)
