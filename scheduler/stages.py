@@ -88,6 +88,7 @@ PLACEMENTS: Registry[Any] = Registry(  # the first three in the order of `model.
 TRIAL_ONLY = ("apart",)  # placements that are chosen for trial runs, not by name
 # Those that read the context of a placement (`place/placement_context.py`); they honour `Request.gpus_per_node` themselves.
 WITH_CONTEXT = ("least_interference", "tetris", "learned", "fastest_nodes")
+WITH_INTERFERENCE = ("least_interference", "learned")  # those of them that read the expected interference
 TRACE_FORMATS: Registry[Any] = Registry(  # of the simulator; listed here so that all names are known without it
     "tiresias.trace_formats",  # the first format that recognises a file reads it
     {

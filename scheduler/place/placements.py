@@ -52,6 +52,11 @@ def uses_context(name: str) -> bool:
     return name in stages.WITH_CONTEXT or PLACEMENTS.is_plugin(name)
 
 
+def uses_interference(name: str) -> bool:
+    """Return whether a style may read the expected interference of the context."""
+    return name in stages.WITH_INTERFERENCE or PLACEMENTS.is_plugin(name)
+
+
 def style_code(name: str) -> int:
     """The code of a style in `Jobs.style`. Raises KeyError for an unknown name, PluginError where a package is at fault."""
     if name in PLACEMENTS.built_in:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiresias.scheduler.place.placements import uses_context
+from tiresias.scheduler.place.placements import uses_interference
 from tiresias.slurm_plugin.config.sections import Placement
 from tiresias.slurm_plugin.observation.job_styles import FASTEST_NODES
 from tiresias.slurm_plugin.observation.journal_interference import JournalInterference
@@ -24,9 +24,8 @@ class LearnedFromRuns:
 
     def __init__(self, runs: RunsOnNodes, placement: Placement) -> None:
         self._runs = JournalRuns(runs)
-        by_speed = placement.style == FASTEST_NODES
-        self.interference = JournalInterference(self._runs, uses_context(placement.style) and not by_speed)
-        self.node_speeds = JournalNodeSpeeds(self._runs, by_speed)
+        self.interference = JournalInterference(self._runs, uses_interference(placement.style))
+        self.node_speeds = JournalNodeSpeeds(self._runs, placement.style == FASTEST_NODES)
 
     def learn(self, now: float) -> None:
         """Read the journal where that is due, else continue to learn from it for a part of the computations."""

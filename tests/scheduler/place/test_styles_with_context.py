@@ -15,7 +15,9 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.interference_table import MOST_EXPECTED, InterferenceTable
 from tiresias.scheduler.model import ANYWHERE, JobState, Request, Snapshot, Style
-from tiresias.scheduler.place.placements import style_code
+from tiresias.scheduler.place.free_capacity import FreeCapacity
+from tiresias.scheduler.place.placement_context import NodeInterference, Surroundings
+from tiresias.scheduler.place.placements import PLACEMENTS, style_code, uses_interference
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.place.tetris import alignment
 
@@ -84,6 +86,23 @@ def test_a_restart_does_not_return_to_a_node_with_other_neighbours(snapshot_of: 
 def test_a_table_has_no_absurd_slowdown() -> None:
     found = InterferenceTable.of("abc", [[np.nan, -1.0, 0.0], [np.inf, 1e300, 1.2], [1.0, -np.inf, 0.5]])
     assert found.slowdown.tolist() == [[1.0, 1.0, 1.0], [1.0, MOST_EXPECTED, 1.2], [1.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize("name", PLACEMENTS.built_in)
+def test_the_styles_that_read_interference_are_named(
+    snapshot_of: Builder, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    read, original = list[int](), Surroundings.interference
+
+    def noted(surroundings: Surroundings, kind: int, space: FreeCapacity) -> NodeInterference:
+        read.append(kind)
+        return original(surroundings, kind, space)
+
+    monkeypatch.setattr(Surroundings, "interference", noted)
+    rows = [running(snapshot_of, "1", 0), running(snapshot_of, "2", 1), snapshot_of.Job("3", gpus=2)]
+    snapshot = with_kinds(snapshot_of(rows, [snapshot_of.Node()] * 2), [LOADER, MATRIX, LOADER], style_code(name))
+    assert "3" in nodes_of(snapshot)
+    assert bool(read) is uses_interference(name)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tiresias.scheduler.estimates.co_located_runs import CoRunSample, co_run_samples
+from tiresias.slurm_plugin.config import Placement
 from tiresias.slurm_plugin.observation.journal_interference import JournalInterference
+from tiresias.slurm_plugin.observation.learned_from_runs import LearnedFromRuns
 from tiresias.slurm_plugin.observation.runs_to_learn import (
     INTERVAL_S,
     MOST_JOBS,
@@ -101,6 +103,18 @@ def test_a_style_that_does_not_use_it_learns_nothing(journal: Journal) -> None:
     fill(journal, SECONDS)
     found = learned(journal, used=False)
     assert (found.table, found.published()) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("style", "learns"),
+    [("least_interference", True), ("learned", True), ("tetris", False), ("fastest_nodes", False), ("skew", False)],
+)
+def test_it_is_learned_for_the_styles_that_use_it(journal: Journal, style: str, learns: bool) -> None:
+    fill(journal, SECONDS)
+    found = LearnedFromRuns(journal, Placement(style=style))
+    for _ in range(20):
+        found.learn(NOW)
+    assert (found.interference.table is not None, found.interference.published() is not None) == (learns, learns)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.inf, 1e300, 1e-300])
