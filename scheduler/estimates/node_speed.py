@@ -7,7 +7,9 @@ level. A kind is as slow there as most kinds are (sensitivity 1), half as much, 
 data is: PAL (Jain et al., SC '24) has such classes of programs, from their use of the GPUs. Here a kind is less sensitive only if
 its runs surely show it. The slowness of a node is relative to the median node; runs count with 2^(-age / HALF_LIFE_S).
 
-The model is fitted by weighted means in turn, with Huber's weights, which limit the effect of outliers. The logarithm of the
+The model is fitted by weighted means in turn, with Huber's weights, which limit the effect of outliers. The first sensitivities are
+chosen as if all kinds had the same noise: otherwise the steady runs of kinds that no node slows would count most before it is known
+that they show nothing of nodes, and all nodes would count as equal. The logarithm of the
 slowness is shrunk towards 0, as if it were normally distributed with the deviation PRIOR. Pure.
 """
 
@@ -127,12 +129,15 @@ class _Fitting:
         self._rows, (self._levels, self._kinds, self._nodes) = rows, map(len, names)
         self._sensitivity = np.ones(self._kinds)
         self._precision = rows.weight  # of each sample, once the noise is known
+        self._is_noise_common = True  # to all kinds
         self._of_kind = np.bincount(rows.kind, minlength=self._kinds)
         self._level = self._means(rows.level, rows.seconds, rows.weight, self._levels)
         self._slowness = self._first_slowness()
 
     def fitted(self) -> SpeedFit:
         """Return the model after all rounds."""
+        self._settle()
+        self._sensitivity, self._is_noise_common = self._chosen_sensitivities(), False
         self._settle()
         for _ in range(_PASSES):
             before, self._sensitivity = self._sensitivity, self._chosen_sensitivities()
@@ -174,6 +179,8 @@ class _Fitting:
         more = np.sqrt(len(size) / max(len(size) - parameters, len(size) / 4))
         pooled, count = float(np.median(size)), self._of_kind
         deviation = (count * self._middles(size, pooled) + _PRIOR_SAMPLES * pooled) / (count + _PRIOR_SAMPLES)
+        if self._is_noise_common:
+            deviation = np.full(self._kinds, pooled)
         noise = np.maximum(_NORMAL * more * deviation, _LEAST_DEVIATION)[rows.kind]
         limit = np.minimum(1.0, _HUBER * noise / np.maximum(size, _LEAST_DEVIATION))
         self._precision = rows.weight * limit / noise**2

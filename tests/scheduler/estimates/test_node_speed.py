@@ -63,6 +63,16 @@ def test_kinds_that_no_node_slows_are_recognised() -> None:
     assert half.sensitivity == {"u1.kind0": 1.0, "u1.kind1": 0.5, "u1.kind2": 0.0}
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.1])
+def test_steady_kinds_that_no_node_slows_do_not_hide_slow_nodes(noise: float) -> None:
+    """Before their sensitivity is chosen, their runs show nodes to be equal, with the least noise."""
+    slowness = [2.0, 1.8, *np.random.default_rng(1).uniform(0.95, 1.05, 14).tolist()]
+    for seed in range(5):
+        found = learned(planted_runs(slowness, seed, 400, noise, most_nodes=4, sensitivity=(1.0, 1.0, 0.0, 0.0)))
+        assert list(found.slow) == ["n01", "n02"], seed
+        assert found.sensitivity == {"u1.kind0": 1.0, "u1.kind1": 1.0, "u1.kind2": 0.0, "u1.kind3": 0.0}
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.inf, math.nan, 1e300, 1e-300])
 def test_hostile_times_change_nothing(seconds: float) -> None:
     runs = planted_runs(EIGHT, 1)
@@ -100,7 +110,7 @@ def test_a_node_is_slow_by_several_runs_of_several_jobs(few: Few, named: bool) -
 @pytest.mark.parametrize("node", ["n01", "new"])
 def test_no_user_alone_has_a_node_named(node: str) -> None:
     """Where others have runs: n01 has runs of others, too, the new node has not."""
-    runs = planted_runs([1.0] * 6, 3, 240, users=2)
+    runs = planted_runs([1.0] * 6, 7, 240, users=2)
     own = [run for run in runs if run.kind == "u1.kind0"][:20]
     false = [
         run._replace(
