@@ -118,7 +118,10 @@ def measured(args: argparse.Namespace, weights: Path | None) -> dict[str, Any]:
         alone = alone_seconds(alone_runs)
         if weights:
             shutil.copy(weights, centre.cluster.shared / Path(WEIGHTS).name)
-        styles = {style: style_results(centre, style, args, calibrated, alone) for style in args.styles}
+        styles = {}
+        for style in args.styles:
+            styles[style] = style_results(centre, style, args, calibrated, alone)
+            say(json.dumps({style: styles[style]}))  # what is known if a later style fails
     finally:
         centre.stop("KILL")
         centre.cluster.down()
