@@ -60,7 +60,7 @@ class NodeAllocator:
         self._by_row = _placement_of_rows(rules.placement, models)
         self._slowness = rules.placement.slowness if rules.placement else None
         self._needs = (
-            _speed_needs_of_rows(rules.placement, models) if rules.placement and self._slowness is not None else None
+            _speed_needs_of_rows(rules.placement, trace) if rules.placement and self._slowness is not None else None
         )
         self._occupancy = Occupancy(cluster, has_tenants=rules.tenants is not None)
         self._elastic = (
@@ -224,7 +224,8 @@ def _placement_of_rows(placement: SimulatedPlacement | None, models: Sequence[st
     return np.array(style, np.int64), np.array(wait_limit, np.float64)
 
 
-def _speed_needs_of_rows(placement: SimulatedPlacement, models: Sequence[str]) -> Floats:
+def _speed_needs_of_rows(placement: SimulatedPlacement, trace: Trace) -> Floats:
     """Return what each row of the trace needs of the speed of its nodes, as in `SpeedNeeds`, shape (2, rows)."""
-    of = {model: placement.speed_needs(model) for model in set(models)}
-    return np.asarray(np.array([of[model] for model in models], np.float64).reshape(-1, 2).T)
+    kinds = list(zip(trace.model, trace.gpus.tolist(), strict=True))
+    of = {kind: placement.speed_needs(*kind) for kind in set(kinds)}
+    return np.asarray(np.array([of[kind] for kind in kinds], np.float64).reshape(-1, 2).T)

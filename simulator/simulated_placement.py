@@ -13,6 +13,7 @@ from tiresias.scheduler.place.placements import PLACEMENTS, style_code
 from tiresias.scheduler.place.speed_needs import NEVER_APART, SpeedNeeds
 from tiresias.scheduler.stages import TRIAL_ONLY
 from tiresias.simulator import models
+from tiresias.simulator.learned_simulated_speeds import LearnedSimulatedSpeeds
 from tiresias.simulator.simulated_node_speeds import SimulatedNodeSpeeds
 
 PACKLIMIT = 0.4  # skew above which a job consolidates
@@ -33,6 +34,7 @@ class SimulatedPlacement:
         effect: Whether a placement on more nodes than necessary slows a job down.
         trained: The network by which jobs of the style `learned` are placed; None: they are placed by least_interference.
         speeds: The speeds of the nodes; None: they are equal.
+        learned_speeds: Those by which fastest_nodes places jobs; None: it is given `speeds`.
     """
 
     style: int | None = None
@@ -41,6 +43,7 @@ class SimulatedPlacement:
     effect: bool = True
     trained: PlacementWeights | None = None
     speeds: SimulatedNodeSpeeds | None = None
+    learned_speeds: LearnedSimulatedSpeeds | None = None
 
     @classmethod
     def named(cls, style: str, packlimit: float = PACKLIMIT, wait_limit: float = WAIT_LIMIT_S) -> SimulatedPlacement:
@@ -60,11 +63,15 @@ class SimulatedPlacement:
     @property
     def slowness(self) -> Floats | None:
         """The slowness of the nodes as jobs are placed by it; None: they are not."""
-        return self.speeds.slowness if self.speeds and self.style == style_code("fastest_nodes") else None
+        known = self.learned_speeds or self.speeds
+        return known.slowness if known and self.style == style_code("fastest_nodes") else None
 
-    def speed_needs(self, model: str) -> SpeedNeeds:
+    def speed_needs(self, model: str, gpus: int) -> SpeedNeeds:
         """Return what jobs of a model need of the speed of their nodes, as the controller knows it of jobs with a profile."""
-        sensitivity = self.speeds.sensitivity_of(model) if self.speeds else 1.0
+        if self.learned_speeds:
+            sensitivity = self.learned_speeds.sensitivity_of(model, gpus)
+        else:
+            sensitivity = self.speeds.sensitivity_of(model) if self.speeds else 1.0
         return SpeedNeeds(sensitivity, NEVER_APART if models.model(model).skew > self.packlimit else 1.0)
 
     def slowdown(self, model: str, gpus: int, nodes: int, gpus_per_node: int) -> float:
