@@ -1,7 +1,7 @@
 """Train a network that places jobs, in the simulator.
 
 First it imitates a placement style, then it learns from how much the jobs that it places slow each other. Each episode is one
-workload. Every ten episodes it is validated on three further workloads, and FILE has the best weights so far. FILE.checkpoint, in
+workload. Every ten episodes it is validated on twelve further workloads, and FILE has the best weights so far. FILE.checkpoint, in
 the same folder, is written after each episode: --resume goes on from there, as if there had been no interruption. The same options
 give the same weights on the same machine. One core is used. PyTorch is needed: pip install 'slurm-tiresias[torch]'.
 
@@ -168,6 +168,6 @@ def _report(training: PlacementTraining, out: Path, before: int) -> None:
     console.print(f"{played} episodes{f' after {before} of before' if before else ''}, seed {plan.seed}.")
     console.print(
         f"Mean JCT of the validation workloads: {best['validation_jct']:,.0f} s after episode {best['trained_episodes']}; "
-        f"by {plan.teacher} {training.reference:,.0f} s."
+        f"by {plan.teacher} {training.reference:,.0f} s. The first scores: {best['start']}."
     )
     console.print(f"The weights are in {out}. tiresias placement evaluate compares them with the other styles.")

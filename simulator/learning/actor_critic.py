@@ -22,7 +22,8 @@ from tiresias.scheduler.place.learned.edge_convolution import Array
 from tiresias.scheduler.place.learned.placement_network import NetworkSizes, PlacementNetwork
 from tiresias.simulator.learning.episode_batch import EpisodeBatch
 from tiresias.simulator.learning.placement_episode import PlacedJob
-from tiresias.simulator.learning.torch_operations import TorchOperations, begin_with_costs, random_parameters, same_sums
+from tiresias.simulator.learning.score_terms import ESTIMATED_COSTS, STARTS
+from tiresias.simulator.learning.torch_operations import TorchOperations, begin_with, random_parameters, same_sums
 
 PARAMETER, MOMENTS = "parameter", ("exp_avg", "exp_avg_sq")  # parts of a state
 _NEVER = -1e9  # logit of an action that is not feasible
@@ -79,12 +80,18 @@ class ActorCritic:
     """
 
     def __init__(self, sizes: NetworkSizes, graphs: ClusterGraph, seed: int, rates: LearningRates) -> None:
-        self._sizes, self._graphs, self._rates = sizes, graphs, rates
+        self._sizes, self._graphs, self._seed, self._rates = sizes, graphs, seed, rates
         self.parameters = random_parameters(sizes, seed)
-        begin_with_costs(sizes, self.parameters)
+        self.begin(ESTIMATED_COSTS)
         self.optimizer, self.updates = torch.optim.Adam(self.parameters.values(), rates.step), 0
         self._network = PlacementNetwork(sizes, self.parameters, TorchOperations())
         self._rows, self._present = (torch.from_numpy(each) for each in graphs.padded)
+
+    def begin(self, name: str) -> None:
+        """Begin with one of `score_terms.STARTS`; nothing has been learned yet."""
+        for each, value in random_parameters(self._sizes, self._seed).items():
+            self.parameters[each].data.copy_(value.detach())
+        begin_with(self._sizes, self.parameters, STARTS[name])
 
     def weights(self) -> dict[str, Array]:
         """Return a copy of the parameters in numpy."""

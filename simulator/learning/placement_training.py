@@ -2,7 +2,8 @@
 
 In the first episodes the network learns to imitate a style, in the states to which its own placements lead, too. In all others it
 places the jobs, by chance of its probabilities, and learns from the costs. Every `VALIDATION_INTERVAL` episodes it places the jobs
-of other workloads, and the weights with the lowest mean completion time there are kept. All follows from the seed.
+of other workloads, and the weights with the lowest mean completion time there are kept. Before the first episode, the better one of
+`STARTS` is selected in the same way. All follows from the seed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tiresias.scheduler.place.learned.task_observation import FEATURES, network_
 from tiresias.scheduler.place.learned.weights_file import PlacementWeights
 from tiresias.simulator.learning.actor_critic import MOMENTS, PARAMETER, ActorCritic, LearningRates, Losses
 from tiresias.simulator.learning.placement_episode import PlacementEpisode, PlayedEpisode
+from tiresias.simulator.learning.score_terms import ESTIMATED_COSTS, STARTS
 from tiresias.simulator.learning.training_plan import SINGLE, TrainingPlan
 from tiresias.simulator.learning.workload_seeds import training_seed, validation_seeds
 from tiresias.simulator.placement_environment import PlacementEnvironment
@@ -59,6 +61,7 @@ class PlacementTraining:
     Attributes:
         plan: As given.
         curve: A record for each episode so far.
+        start: The one of `score_terms.STARTS` with which the network began.
         reference: Mean completion time of the validation workloads by the imitated style, seconds; nan before the first episode.
         best: The weights with the lowest validated completion time; None: not validated yet.
     """
@@ -71,7 +74,7 @@ class PlacementTraining:
         self._sizes = network_sizes(server_layers=plan.layers, partition_layers=0 if plan.agents == SINGLE else 2)
         self._learner = ActorCritic(self._sizes, self._graphs, plan.seed, LearningRates(step=plan.rate))
         self.curve: list[EpisodeRecord] = []
-        self.reference = math.nan
+        self.start, self.reference = ESTIMATED_COSTS, math.nan
         self.best: PlacementWeights | None = None
 
     @property
@@ -83,7 +86,7 @@ class PlacementTraining:
         """Play one episode and learn from it. Returns its record."""
         if not self.curve:
             self.reference = self._validated(self.plan.teacher)
-            self._keep_best(0)
+            self._begin()
         episode = len(self.curve)
         played, losses = self._imitated(episode) if episode < self.plan.demonstrations else self._learned(episode)
         validation = self._keep_best(episode + 1) if self._is_validated(episode) else math.nan
@@ -108,7 +111,7 @@ class PlacementTraining:
         arrays = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
         described = {
             "plan": self.plan.described(), "updates": self._learner.updates, "curve": [list(record) for record in self.curve],
-            "reference": self.reference, "best": dict(best.training),
+            "start": self.start, "reference": self.reference, "best": dict(best.training),
         }  # fmt: skip
         return described, arrays
 
@@ -116,12 +119,24 @@ class PlacementTraining:
         """Go on from a state of the same plan. Raises KeyError, TypeError, ValueError or OverflowError for impossible values."""
         curve = [EpisodeRecord(*map(float, record)) for record in described["curve"]]
         reference, updates, best = float(described["reference"]), int(described["updates"]), dict(described["best"])
+        start = str(described["start"])
+        if start not in STARTS:
+            raise ValueError("no start of this version")
         parts = {part: {name: arrays[f"{part}.{name}"] for name in self._sizes.shapes()} for part in _PARTS}
         if best:
             best |= {"validation_jct": float(best["validation_jct"]), "trained_episodes": int(best["trained_episodes"])}
             self.best = self._weights(parts[_BEST], best)
-        self.curve, self.reference = curve, reference
+        self.curve, self.start, self.reference = curve, start, reference
         self._learner.restore(parts, updates)
+
+    def _begin(self) -> None:
+        """Begin with the scores that are validated best."""
+        found = {}
+        for self.start in STARTS:
+            self._learner.begin(self.start)
+            found[self.start] = self._keep_best(0)
+        self.start = min(found, key=lambda name: found[name])
+        self._learner.begin(self.start)
 
     def _imitated(self, episode: int) -> tuple[PlayedEpisode, Losses]:
         seed = training_seed(self.plan.seed, episode)
@@ -150,7 +165,12 @@ class PlacementTraining:
         """
         found = self._validated()
         if self.best is None or found < self.best.training["validation_jct"]:
-            described = {**self.plan.described(), "trained_episodes": episodes, "validation_jct": found}
+            described = {
+                **self.plan.described(),
+                "start": self.start,
+                "trained_episodes": episodes,
+                "validation_jct": found,
+            }
             self.best = self._weights(training=described)
         return found
 

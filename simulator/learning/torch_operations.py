@@ -10,9 +10,7 @@ import torch
 
 from tiresias.scheduler.place.learned.edge_convolution import Array
 from tiresias.scheduler.place.learned.placement_network import NetworkSizes
-from tiresias.scheduler.place.learned.task_observation import ESTIMATED_COST, FEATURES
-
-SCORE_UNIT = 0.05  # cost by which scores differ by 1
+from tiresias.simulator.learning.score_terms import heads
 
 
 class TorchOperations:
@@ -57,16 +55,13 @@ def random_parameters(sizes: NetworkSizes, seed: int) -> dict[str, torch.Tensor]
     return found
 
 
-def begin_with_costs(sizes: NetworkSizes, parameters: Mapping[str, torch.Tensor]) -> None:
-    """Change parameters, so that the scores of servers and partitions are minus their estimated costs / `SCORE_UNIT`.
+def begin_with(sizes: NetworkSizes, parameters: Mapping[str, torch.Tensor], coefficients: Mapping[str, float]) -> None:
+    """Change parameters, so that the scores are those of the terms of `score_terms.py` with some coefficients.
 
-    The first hidden neuron of a head has the cost, and the others have no effect yet. What is learned corrects the scores (Silver
-    et al., Residual policy learning, 2018).
+    The first hidden neurons of a head have the terms, and the others have no effect yet.
     """
-    for head, first, kind in (
-        ("actor", sizes.server_embedding, "choice"),
-        ("forward", sizes.partition_embedding, "reach"),
-    ):
-        weight, out = parameters[f"{head}.weight"].data, parameters[f"{head}.out"].data
-        weight[:, 0], out[:] = 0.0, 0.0
-        weight[first + FEATURES[kind].index(ESTIMATED_COST), 0], out[0] = 1.0, -1.0 / SCORE_UNIT
+    for head, neurons in heads(sizes, coefficients).items():
+        weight, bias, out = (parameters[f"{head}.{name}"].data for name in ("weight", "bias", "out"))
+        count = len(neurons.bias)
+        weight[:, :count], bias[:count] = torch.from_numpy(neurons.weight), torch.from_numpy(neurons.bias)
+        out[:], out[:count] = 0.0, torch.from_numpy(neurons.out)

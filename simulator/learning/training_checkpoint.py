@@ -9,7 +9,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.place.learned.array_zip import SIZE_AT_MOST, RefusedFile, array_of, unzipped, zipped
 from tiresias.simulator.learning.placement_training import PlacementTraining
 
-SCHEMA = "placement training 1"
+SCHEMA = "placement training 2"
 
 
 def checkpoint_file(out: Path) -> Path:

@@ -6,7 +6,7 @@ A training validates the network on workloads of their own, so that the weights 
 from __future__ import annotations
 
 MOST_EVALUATION_SEEDS = 100_000
-VALIDATION_WORKLOADS = 3
+VALIDATION_WORKLOADS = 12
 _VALIDATION = 200_000
 _TRAINING = 1_000_000
 MOST_EPISODES = 50_000

@@ -14,6 +14,8 @@ from tests.simulator.learning.learners import environment
 from tiresias.errors import UsageError
 from tiresias.scheduler.place.learned.array_zip import zipped
 from tiresias.scheduler.place.learned.weights_file import written
+from tiresias.simulator import PlacementEnvironment
+from tiresias.simulator.learning.score_terms import STARTS
 from tiresias.simulator.learning.training_plan import TrainingPlan
 from tiresias.simulator.learning.workload_seeds import (
     MOST_EVALUATION_SEEDS,
@@ -27,10 +29,10 @@ pytest.importorskip("torch", reason="torch is not installed")
 PLAN = TrainingPlan(episodes=6, demonstrations=2)
 
 
-def training(plan: TrainingPlan = PLAN) -> Any:
+def training(plan: TrainingPlan = PLAN, cluster: PlacementEnvironment | None = None) -> Any:
     from tiresias.simulator.learning.placement_training import PlacementTraining
 
-    return PlacementTraining(environment("fat_tree:2", jobs=6), plan)
+    return PlacementTraining(cluster or environment("fat_tree:2", jobs=6), plan)
 
 
 def advanced(found: Any, episodes: int) -> Any:
@@ -46,7 +48,7 @@ def test_a_restored_training_goes_on_as_the_first_one(tmp_path: Path) -> None:
     (file := tmp_path / "checkpoint").write_bytes(training_checkpoint.packed(half))
     again = training()
     training_checkpoint.restore(again, file)
-    assert again.reference == half.reference
+    assert (again.reference, again.start) == (half.reference, half.start)
     advanced(again, 3)
     assert np.array(again.curve) == pytest.approx(np.array(whole.curve), nan_ok=True, rel=0, abs=0)
     assert written(again.best) == written(whole.best)
@@ -62,12 +64,19 @@ def test_the_best_validated_weights_are_kept() -> None:
     assert episode == 0 or validated[episode] == best
 
 
-def test_weights_that_no_episode_improves_are_those_of_the_beginning() -> None:
-    found = training(replace(PLAN, demonstrations=0, rate=0.0))
-    before = found._learner.weights()
+@pytest.mark.parametrize(("load", "better"), [(1.0, "estimated costs"), (3.0, "tightest servers")])
+def test_weights_that_no_episode_improves_are_those_of_the_better_start(load: float, better: str) -> None:
+    found = training(replace(PLAN, demonstrations=0, rate=0.0), environment("bcube:3,1", jobs=12, load=load))
+    validated, begun = {}, {}
+    for name in STARTS:
+        found._learner.begin(name)
+        validated[name], begun[name] = found._validated(), found._learner.weights()
+    assert min(STARTS, key=lambda name: validated[name]) == better
     advanced(found, 6)
-    assert found.best.training["trained_episodes"] == 0
-    assert all(np.array_equal(before[name], value) for name, value in found.best.parameters.items())
+    assert (found.start, found.best.training["start"], found.best.training["trained_episodes"]) == (better, better, 0)
+    assert found.best.training["validation_jct"] == validated[better]
+    for weights in (found.best.parameters, found._learner.weights()):
+        assert all(np.array_equal(begun[better][name], value) for name, value in weights.items())
     assert all(math.isfinite(record.jct) and record.entropy >= 0.0 for record in found.curve)
 
 
@@ -87,7 +96,7 @@ def test_no_workload_of_an_evaluation_is_used_in_training() -> None:
 WRONG: list[Any] = [None, 7, {"parameters": {}}, [["x"]], "x", math.inf]
 
 
-@pytest.mark.parametrize("key", ["plan", "curve", "best", "updates", "reference"])
+@pytest.mark.parametrize("key", ["plan", "curve", "best", "updates", "reference", "start"])
 @pytest.mark.parametrize("value", WRONG, ids=repr)
 def test_a_checkpoint_with_a_wrong_value_is_one_line(tmp_path: Path, key: str, value: Any) -> None:
     from tiresias.simulator.learning import training_checkpoint
