@@ -14,8 +14,8 @@ For each run the table is applied to the jobs that it had beside it, each by the
 seconds a step, by the clock of the program, divided by those of its kind alone in the calibration. `kendall_tau` is the rank
 correlation of both over the runs of a style. `ranking` has the styles by mean slowdown, expected and measured.
 
-Without --weights those of style learned are written by `tiresias placement train` with one episode, which needs PyTorch: the scores
-of the network are then its estimated costs (docs/how-to/learned-placement.md).
+Without --weights those of style learned are written by `tiresias placement train` with one episode, which needs PyTorch: its scores
+are then those with which a training begins (docs/how-to/learned-placement.md).
 
 Exit code 1: an invariant is violated, or the controller learned no table.
 """
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def untrained(args: argparse.Namespace, folder: Path) -> Path:
-    """Return weights for the cluster that score by estimated costs."""
+    """Return weights for the cluster with the scores of the beginning of a training."""
     topology, out = folder / "topology.conf", folder / "placement.npz"
     topology.write_text(topology_conf(cluster_spec("co-location", args.suite, args.nodes)))
     words = [
