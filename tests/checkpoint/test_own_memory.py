@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture(params=["zlib", crc.ISA_L])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> crc.Crc32:
     if request.param != "zlib":
-        pytest.importorskip(request.param)
+        pytest.importorskip(request.param, reason=f"{request.param} is not installed (make test installs it)")
     found: crc.Crc32 = importlib.import_module(request.param).crc32
     monkeypatch.setattr(crc, "fastest", lambda: found)
     return found

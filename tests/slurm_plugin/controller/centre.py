@@ -244,6 +244,17 @@ class Centre:
         words = [str(seconds), habit, "until-preempted" if until_preempted else end]
         return self.submit(*options, command=f"exec python3 {TRAIN} {' '.join(words)}", by="tsbatch", **more)
 
+    @contextmanager
+    def slow_node(self, node: str) -> Iterator[None]:
+        """Have the steps of train.py take longer on a node, as its habits state."""
+        file = self.cluster.shared / "slow"
+        file.write_text(node)
+        file.chmod(0o644)
+        try:
+            yield
+        finally:
+            file.unlink()
+
     def wait_until_preemptable(self, job: str) -> None:
         """Wait until the job runs and has reported that it can save."""
         self.wait_until(lambda: self.published(job).get("preemptable"), f"job {job} cannot be preempted", job)

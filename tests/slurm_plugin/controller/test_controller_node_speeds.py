@@ -35,11 +35,8 @@ def wave(centre: Centre) -> None:
 
 @pytest.fixture
 def slowed(centre: Centre) -> Iterator[Centre]:
-    file = centre.cluster.shared / "slow"
-    file.write_text(SLOW)
-    file.chmod(0o644)
-    yield centre
-    file.unlink()
+    with centre.slow_node(SLOW):
+        yield centre
 
 
 def slowness(centre: Centre) -> dict[str, float]:

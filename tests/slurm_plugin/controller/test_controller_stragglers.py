@@ -26,11 +26,8 @@ KILLS = [
 
 @pytest.fixture
 def slowed(centre: Centre) -> Iterator[Centre]:
-    file = centre.cluster.shared / "slow"
-    file.write_text(SLOW)
-    file.chmod(0o644)
-    yield centre
-    file.unlink()
+    with centre.slow_node(SLOW):
+        yield centre
 
 
 def start(centre: Centre, stragglers: str) -> str:
