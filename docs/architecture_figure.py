@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH, HEIGHT = 940, 500
+WIDTH, HEIGHT = 940, 600
 LINE_HEIGHT = 19
 STYLE = (
     "text{font:14px system-ui,sans-serif;fill:#1f2933}.title{font-weight:600}.folder{font:13px monospace;fill:#0b5394}"
@@ -80,12 +80,22 @@ BOXES = (
     Box(
         345,
         405,
-        555,
+        515,
         80,
         FILES,
         "Shared file system",
         ("protocol",),
         ("control folders: reports of jobs, stop requests;", "checkpoints"),
+    ),
+    Box(
+        590,
+        505,
+        310,
+        80,
+        TIRESIAS,
+        "Parameter service",
+        ("services",),
+        ("shared by jobs; adds gradients up,", "holds the parameters"),
     ),
     Box(20, 405, 230, 80, TIRESIAS, "Private Slurm cluster", ("sandbox",), ("for the demo and the tests",)),
 )
@@ -97,7 +107,8 @@ ARROWS = (
     Arrow((785, 116), (785, 211), "checkpoint signal", (795, 172)),
     Arrow((250, 303), (357, 303), "same code", (268, 295)),
     Arrow((460, 405), (460, 374), "reads reports", (470, 393)),
-    Arrow((785, 370), (785, 401), "saves, reports", (795, 390)),
+    Arrow((785, 370), (785, 401), "saves, reports", (690, 390)),
+    Arrow((880, 370), (880, 501), "push, pull", (808, 499)),
 )
 
 

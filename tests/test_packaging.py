@@ -19,7 +19,17 @@ ROOT = Path(__file__).resolve().parents[1]
 # what admins copy, and what the private cluster of an installed wheel needs
 SHARED = ("etc", "docs/examples")
 NOT_SHARED = ("etc/deb/", "etc/rpm/", "etc/packages/", "etc/modulefiles/")
-FOLDERS = ("checkpoint", "profiler", "protocol", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
+FOLDERS = (
+    "checkpoint",
+    "profiler",
+    "protocol",
+    "sandbox",
+    "scheduler",
+    "services",
+    "simulator",
+    "slurm_plugin",
+    "wrappers",
+)
 
 
 def names(wheel: Path) -> set[str]:

@@ -22,7 +22,17 @@ from tiresias.__main__ import parser_of
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")} - {*(DOCS / "generated").rglob("*")})
-SOURCES = ("checkpoint", "profiler", "protocol", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
+SOURCES = (
+    "checkpoint",
+    "profiler",
+    "protocol",
+    "sandbox",
+    "scheduler",
+    "services",
+    "simulator",
+    "slurm_plugin",
+    "wrappers",
+)
 REASONS = {
     "set-up": "installs; the tests run in what it makes",
     "half an hour": "a replay of 480 real jobs; tests/sandbox/replay runs a small one",

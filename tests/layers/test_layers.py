@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checkpoint": {"protocol"},
     "wrappers": {"protocol"},
     "slurm_plugin": {"scheduler", "protocol", "profiler"},
+    "services": {"protocol"},
     "sandbox": ALL,
 }
 

@@ -15,7 +15,17 @@ from tiresias.protocol import environment
 from tiresias.slurm_plugin.config import options
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("checkpoint", "profiler", "protocol", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
+PACKAGES = (
+    "checkpoint",
+    "profiler",
+    "protocol",
+    "sandbox",
+    "scheduler",
+    "services",
+    "simulator",
+    "slurm_plugin",
+    "wrappers",
+)
 NAMES = {each.name for each in environment.VARIABLES}
 OPTIONS = {option.variable for option in options().values()}
 HEADER_GUARD = re.compile("TIRESIAS_[A-Z_]+_H")

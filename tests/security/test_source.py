@@ -16,6 +16,7 @@ FOLDERS = (
     "protocol",
     "sandbox",
     "scheduler",
+    "services",
     "simulator",
     "slurm_plugin",
     "src/tiresias",

@@ -1,0 +1,1 @@
+"""Services that jobs of several users share."""

@@ -1,0 +1,1 @@
+"""The aggregator: a process that holds master copies of tensors, adds gradients up and applies an optimizer."""

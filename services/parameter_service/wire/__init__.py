@@ -1,0 +1,1 @@
+"""What agents, aggregators and the manager send to each other: frames, messages and the keyed handshake."""
