@@ -1,0 +1,196 @@
+"""A client's connection: blocking, with a deadline for each transfer.
+
+channel = Channel.connect("node3:4242", agent_identity("job-1", rank=0, run=0), key)
+answer = channel.request(Locate("layer.weight"))
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tiresias.errors import Unavailable
+from tiresias.services.parameter_service.wire.frames import (
+    PREFIX_BYTES,
+    BadFrame,
+    Prefix,
+    packed_prefix,
+    unpacked_prefix,
+)
+from tiresias.services.parameter_service.wire.handshake import check_proof, new_nonce, proof_of
+from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
+from tiresias.services.parameter_service.wire.service_messages import (
+    Accepted,
+    Challenge,
+    Hello,
+    Proof,
+    Refused,
+    decoded,
+    encoded,
+)
+
+Buffer = bytes | bytearray | memoryview
+Place = Callable[[Any, int], memoryview]
+SOCKET_BUFFER_BYTES = 4 << 20
+_IOV = 512  # buffers of one sendmsg; Linux has a limit of 1024
+
+
+class ConnectionLost(Unavailable):
+    """The connection ended, or a transfer missed its deadline."""
+
+
+def frame_of(content: Any, payload_bytes: int = 0) -> bytes:
+    """Return the prefix and the header of a message whose payload follows."""
+    number, header = encoded(content)
+    return packed_prefix(Prefix(number, len(header), payload_bytes)) + header
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Parse `host:port`.
+
+    Raises:
+        BadFrame: It is none.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BadFrame(f"no address of the form host:port: {text[:100]!r}")
+    return host.strip("[]"), int(port)
+
+
+def tuned(sock: socket.socket) -> socket.socket:
+    """Set what both ends set: no delay of small frames, large buffers, dead peers detected."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+    return sock
+
+
+class Channel:
+    """One authenticated connection of a client. One thread may send while another one receives."""
+
+    def __init__(self, sock: socket.socket, address: str, timeout_s: float) -> None:
+        self.address = address
+        self._sock, self._timeout_s = sock, timeout_s
+
+    @classmethod
+    def connect(cls, address: str, identity: PeerIdentity, key: bytes, timeout_s: float = 60.0) -> Channel:
+        """Connect and authenticate.
+
+        Raises:
+            ConnectionLost: No connection.
+            NotAuthenticated: The server does not have the key, or refuses the client's proof.
+        """
+        try:
+            sock = socket.create_connection(address_of(address), timeout=timeout_s)
+        except OSError as error:
+            raise ConnectionLost(f"{address}: {error.strerror or error}") from error
+        channel = cls(tuned(sock), address, timeout_s)
+        try:
+            channel._authenticate(str(identity), key)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    def _authenticate(self, identity: str, key: bytes) -> None:
+        mine = new_nonce()
+        self.send(Hello(identity, mine))
+        challenge = self._expected(Challenge)
+        check_proof(proof_of(key, "server", identity, mine, challenge.nonce), challenge.proof)
+        self.send(Proof(proof_of(key, "client", identity, mine, challenge.nonce)))
+        self._expected(Accepted)
+
+    def _expected(self, kind: type[Any]) -> Any:
+        answer = self.receive()
+        if isinstance(answer, Refused):
+            raise ConnectionLost(f"{self.address}: {answer.text}")
+        if not isinstance(answer, kind):
+            raise BadFrame(f"{self.address}: {type(answer).__name__} in place of {kind.__name__}")
+        return answer
+
+    def request(self, content: Any, *payload: Buffer, place: Place | None = None) -> Any:
+        """Send one message and return the next one that arrives."""
+        self.send(content, *payload)
+        return self.receive(place)
+
+    def send(self, content: Any, *payload: Buffer) -> None:
+        """Send one message; the buffers of the payload are not copied.
+
+        Raises:
+            ConnectionLost: The connection ended or the peer takes nothing.
+        """
+        parts = [memoryview(part).cast("B") for part in payload]
+        self.send_frames([frame_of(content, sum(map(len, parts))), *parts])
+
+    def send_frames(self, parts: Sequence[Buffer]) -> None:
+        """Send several frames by as few system calls as possible."""
+        left = [memoryview(part).cast("B") for part in parts if len(part)]
+        while left:
+            try:
+                sent = self._sock.sendmsg(left[:_IOV])
+            except OSError as error:
+                raise ConnectionLost(f"{self.address}: {error.strerror or error}") from error
+            left = after(left, sent)
+
+    def receive(self, place: Place | None = None) -> Any:
+        """Return the next message.
+
+        Args:
+            place: `place(message, bytes)` returns a writable buffer of exactly that length for the payload. Without it a payload
+                is an error.
+
+        Raises:
+            ConnectionLost: The connection ended or nothing arrives.
+            BadFrame: The peer sends what is no frame of this version.
+        """
+        start = bytearray(PREFIX_BYTES)
+        self._fill(memoryview(start))
+        prefix = unpacked_prefix(start)
+        header = bytearray(prefix.header_bytes)
+        self._fill(memoryview(header))
+        content = decoded(prefix.kind, header)
+        if prefix.payload_bytes:
+            if place is None:
+                raise BadFrame(f"{self.address}: {type(content).__name__} with a payload")
+            target = place(content, prefix.payload_bytes).cast("B")
+            if len(target) != prefix.payload_bytes:
+                raise BadFrame(f"{self.address}: a payload of {prefix.payload_bytes} bytes in place of {len(target)}")
+            self._fill(target)
+        return content
+
+    def readable(self, timeout_s: float = 0.0) -> bool:
+        """Return whether something arrives within a time."""
+        return bool(select.select([self._sock], [], [], timeout_s)[0])
+
+    def _fill(self, target: memoryview) -> None:
+        at = 0
+        while at < len(target):
+            try:
+                count = self._sock.recv_into(target[at:])
+            except OSError as error:
+                raise ConnectionLost(f"{self.address}: {error.strerror or error}") from error
+            if not count:
+                raise ConnectionLost(f"{self.address}: the connection was closed")
+            at += count
+
+    def close(self) -> None:
+        """Close the connection; a transfer in another thread ends with ConnectionLost."""
+        with suppress(OSError):  # not connected any more
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+
+def after(parts: Sequence[memoryview], count: int) -> list[memoryview]:
+    """Return what remains of buffers after `count` bytes."""
+    at = 0
+    while at < len(parts) and count >= len(parts[at]):
+        count -= len(parts[at])
+        at += 1
+    left = list(parts[at:])
+    if left and count:
+        left[0] = left[0][count:]
+    return left
