@@ -114,6 +114,7 @@ class FreeCapacity:
     Attributes:
         amount: Shape (nodes, columns); changed by the methods only.
         started: Node and kind of each job that took something and has a kind.
+        on_several: The placements that took something of several nodes.
     """
 
     def __init__(self, amount: Floats, topology: Topology | None = None) -> None:
@@ -122,6 +123,7 @@ class FreeCapacity:
         self._columns = [cast("memoryview[float]", column.data) for column in amount.T]
         self._islands = Islands(topology, self._columns[COUNTED:]) if topology and topology.parts else None
         self.started: list[tuple[int, int]] = []
+        self.on_several: list[Placement] = []
         self._changed: list[int] = []
         self._candidates: dict[NodeDemand, tuple[CandidateNodes, int]] = {}  # and how many changes it contains
 
@@ -136,6 +138,8 @@ class FreeCapacity:
             if self._islands:
                 self._islands.take(node, count, kind.demand.islands.get(node))
             self._changed.append(node)
+        if len(placement) > 1:
+            self.on_several.append(placement)
         if kind.job_kind != UNKNOWN_KIND:
             self.started += [(node, kind.job_kind) for node, _ in placement]
 

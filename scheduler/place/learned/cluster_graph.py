@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints
+from tiresias.scheduler.place.candidate_nodes import Placement
 from tiresias.scheduler.place.learned.edge_convolution import Array, Edges
 from tiresias.scheduler.topology_tree import LEAF, Topology
 
@@ -165,6 +166,12 @@ class ClusterGraph:
             crossing = np.where(there < whole[pair // size] - 1e-9, there, 0.0)
             loads.append(np.bincount(pair % size, crossing, size) / np.bincount(below, self._gpus, size).clip(1))
         return np.concatenate(loads).astype(np.float32)
+
+    def load_of(self, placements: Sequence[Placement]) -> Array:
+        """Return the load of each link by jobs with these placements, shape (links,)."""
+        job = np.repeat(np.arange(len(placements)), [len(each) for each in placements])
+        node, gpus = np.array([part for each in placements for part in each]).T
+        return self.link_load(job, node, gpus.astype(np.float64))
 
     def _edges(self, low: int, high: int) -> tuple[Ints, Ints, Ints]:
         """Return source, target and link of both directions of the links from height `low` up to `high`."""

@@ -47,16 +47,25 @@ def job_terms(request: Request, gpus: int, context: PlacementContext) -> JobTerm
 
 
 def _cluster(weights: PlacementWeights, context: PlacementContext) -> EmbeddedCluster:
-    """Return the state of the free capacity as of now: only what changed since the last call is computed again."""
+    """Return the state of the free capacity and of the links as of now: only what changed since the last call is computed again."""
     kept, space = context.surroundings.by_space, context.space
+    changes, started = space.changes, space.on_several
     if space not in kept:
-        kept[space] = embedded(weights, context), len(space.changes)
-    cluster, known = kept[space]
-    if known < len(space.changes):
-        cluster.update(np.unique(space.changes[known:]), context.free)
-        kept[space] = cluster, len(space.changes)
+        kept[space] = _begun(weights, context), len(changes), len(started)
+    cluster, changed, placed = kept[space]
+    if changed < len(changes):
+        cluster.update(np.unique(changes[changed:]), context.free, started[placed:])
+        kept[space] = cluster, len(changes), len(started)
     found: EmbeddedCluster = cluster
     return found
+
+
+def _begun(weights: PlacementWeights, context: PlacementContext) -> EmbeddedCluster:
+    """Return the state of the free capacity with the links of what was placed in it before."""
+    cluster, started = embedded(weights, context), context.space.on_several
+    if started:
+        cluster.update(np.unique([node for each in started for node, _ in each]), context.free, started)
+    return cluster
 
 
 def embedded(weights: PlacementWeights, context: PlacementContext) -> EmbeddedCluster:

@@ -8,7 +8,7 @@ most, and always where its partition has no server for it. What is not feasible 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,28 +89,42 @@ class EmbeddedCluster:
             load: Load of each link, shape (links,).
         """
         self.network, self.graphs, self._gpus, self._capacity = network, graphs, gpus, capacity
-        self.links = graphs.edge_features(load)
-        self.uplink_load = graphs.uplink_load(self.links)
-        self._between = graphs.between.weights(self.links[graphs.between_links])
-        self._inside: dict[int, tuple[Array, ...]] = {}
         self._switches = np.zeros((graphs.upper_switches, network.sizes.width), np.float32)
+        self._set_links(load)
         self.features = server_features(graphs, gpus, free, capacity)
         inner = graphs.inner.weights(self.links[graphs.inner_links])
         self.servers = network.embed_servers(graphs.inner, inner, self.features)
         rows, present = graphs.padded
         self.pooled = network.pooled(self.servers[rows], present)
 
-    def update(self, nodes: Ints, free: Floats) -> None:
-        """Set what some nodes have free. nodes: their rows; free: of all nodes, shape (nodes, 3)."""
+    def _set_links(self, load: Array) -> None:
+        self.links = self.graphs.edge_features(load)
+        self.uplink_load = self.graphs.uplink_load(self.links)
+        self._between = self.graphs.between.weights(self.links[self.graphs.between_links])
+        self._inside: dict[int, tuple[Array, ...]] = {}
+
+    def update(self, nodes: Ints, free: Floats, started: Sequence[Placement] = ()) -> None:
+        """Set what has changed.
+
+        Args:
+            nodes: Rows of the nodes of which something was taken, those of `started` included.
+            free: GPUs, CPUs and MiB that each node has free, shape (nodes, 3).
+            started: The placements since the last call that use links.
+        """
+        if started:
+            self._set_links(self.links[:, 1] + self.graphs.load_of(started))
         self.features[nodes] = of_servers(self._gpus[nodes], free[nodes], self._capacity)
         for group in np.unique(self.graphs.partition[nodes]).tolist():
-            part = self.graphs.parts[group]
-            if group not in self._inside:
-                self._inside[group] = part.edges.weights(self.links[part.links])
-            embedded = self.network.embed_servers(part.edges, self._inside[group], self.features[part.members])
-            self.servers[part.members] = embedded
-            servers = embedded[: len(part.servers)]
-            self.pooled[group] = self.network.pooled(servers, np.ones((len(servers), 1), np.float32))
+            self._embed_partition(group)
+
+    def _embed_partition(self, group: int) -> None:
+        part = self.graphs.parts[group]
+        if group not in self._inside:
+            self._inside[group] = part.edges.weights(self.links[part.links])
+        embedded = self.network.embed_servers(part.edges, self._inside[group], self.features[part.members])
+        self.servers[part.members] = embedded
+        servers = embedded[: len(part.servers)]
+        self.pooled[group] = self.network.pooled(servers, np.ones((len(servers), 1), np.float32))
 
     def partitions(self, task: Array) -> Array:
         """Return the embedded partitions for a task, shape (partitions, partition_embedding). task: shape (1, task features);

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.examples import examples
-from tests.scheduler.conftest import Builder
+from tests.scheduler.conftest import Builder, Job
 from tests.scheduler.place.learned.networks import random_weights
 from tests.scheduler.place.learned.test_feasible_shares import check, random_request
 from tests.scheduler.tenants.shared_cluster import DECLARED, GPUS, LEAVES, tenants_of, with_clusters
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.interference_table import InterferenceTable
-from tiresias.scheduler.model import ANYWHERE, Request, Snapshot
+from tiresias.scheduler.model import ANYWHERE, JobState, Request, Snapshot
 from tiresias.scheduler.place.learned.cluster_graph import WHOLE
 from tiresias.scheduler.place.learned.learned_placement import learned
 from tiresias.scheduler.place.learned.placement_agents import GPU, SERVER, TASKS
@@ -113,20 +113,30 @@ def test_a_task_of_a_server_takes_what_the_server_can_hold(snapshot_of: Builder)
         assert len(partly) <= 1
 
 
-def test_the_numbers_of_a_changed_state_are_those_of_a_new_one(snapshot_of: Builder) -> None:
-    """The second job of a decision sees what is left by the first one as a new decision does."""
+@pytest.mark.parametrize("level", ["leaf", WHOLE])
+def test_a_start_is_seen_by_the_next_one_of_the_decision(snapshot_of: Builder, level: str) -> None:
+    """The second job of a decision sees the GPUs and the links that the first one leaves, as a decision after that start does."""
     nodes = [snapshot_of.Node(leaf=row // 3) for row in range(12)]
-    jobs = [snapshot_of.Job(str(row), gpus=3) for row in range(9)]
-    snapshot = trained(snapshot_of(jobs, nodes), 5)
-    placer = Placer(snapshot)
+    snapshot = trained(snapshot_of([], nodes), 5, level)
+    placer, jobs = Placer(snapshot), list[Job]()
     space, kind = placer.space(snapshot.nodes.free.amount.copy()), placer.kind(ANYWHERE, LEARNED)
-    for _ in jobs:
-        found = placer.place(kind, 3, space)
-        fresh = Placer(snapshot)
-        again = fresh.space(space.amount.copy())
-        assert fresh.place(fresh.kind(ANYWHERE, LEARNED), 3, again) == found
+    for gpus in (3, 6, 7, 2, 6, 5, 3, 9):
+        found = placer.place(kind, gpus, space)
+        later = trained(snapshot_of(jobs, nodes), 5, level)
+        fresh = Placer(later)
+        again = fresh.space(later.nodes.free.amount.copy())
+        assert fresh.place(fresh.kind(ANYWHERE, LEARNED), gpus, again) == found
+        np.testing.assert_allclose(links_of(placer), links_of(fresh), atol=1e-6)
         assert found is not None
         space.take(kind, found)
+        jobs.append(snapshot_of.Job(str(len(jobs)), gpus, JobState.RUNNING, placement=found))
+    assert links_of(placer).any()
+
+
+def links_of(placer: Placer) -> np.ndarray:
+    ((cluster, *_),) = placer.surroundings.by_space.values()
+    load: np.ndarray = cluster.links[:, 1]
+    return load
 
 
 def test_a_network_that_overflows_selects_what_is_feasible(snapshot_of: Builder) -> None:
