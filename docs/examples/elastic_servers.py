@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from tiresias.checkpoint import Checkpointer, ServerReport
 from tiresias.checkpoint.adapters.torch import ResumableSampler, TrainingState
-from tiresias.scheduler.place.parameter_assignment import assign
+from tiresias.protocol.parameter_assignment import assign
 
 BATCH, RATE, MOMENTUM = 48, 0.01, 0.9
 END, STEP, FETCH = range(3)  # what the first worker requests of the servers

@@ -75,6 +75,11 @@ ALLOWED = (
         "The tables of virtual clusters are those of the site's configuration, and one reader parses both on every Python.",
     ),
     Allowed(
+        "simulator/elastic/server_training.py",
+        "protocol.parameter_assignment",
+        "Simulated parameter servers hold the blocks that the agents of the parameter service assign, by one algorithm.",
+    ),
+    Allowed(
         "simulator/presets.py",
         "protocol.site_configuration",
         "A preset is a part of the site's configuration, and one reader parses both on every Python.",

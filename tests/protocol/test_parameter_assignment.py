@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared_data import shared_data
-from tiresias.scheduler.place.parameter_assignment import ParameterAssignment, assign, assign_as_mxnet
+from tiresias.protocol.parameter_assignment import ParameterAssignment, assign, assign_as_mxnet
 
 BLOCKS = st.lists(st.integers(1, 10**7), max_size=60)
 
