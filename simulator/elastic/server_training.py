@@ -12,13 +12,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from tiresias.protocol.parameter_assignment import assign, assign_as_mxnet
 from tiresias.scheduler.estimates.loss_curve import fit as fit_loss
 from tiresias.scheduler.estimates.loss_history import LossPoints
 from tiresias.scheduler.estimates.speed_forms import SYNCHRONOUS
 from tiresias.scheduler.estimates.speed_model import SpeedModel
 from tiresias.scheduler.estimates.speed_model import fit as fit_speed
 from tiresias.scheduler.model import Floats
-from tiresias.protocol.parameter_assignment import assign, assign_as_mxnet
 from tiresias.scheduler.place.server_placement import place_servers, transfer_time
 from tiresias.simulator.elastic_job import JobSize, Prediction
 from tiresias.simulator.simulated_convergence import EPOCHS_BELOW, SimulatedConvergence

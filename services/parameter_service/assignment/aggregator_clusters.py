@@ -1,0 +1,157 @@
+"""Several independent clusters of aggregators: a job lies within one, so that one arrival looks at few aggregators (AutoPS, section
+4.3.3.4), and the hybrid scaling of all of them.
+
+Aggregators are released at the end of each scaling period only: a job that ends leaves spare ones until then. An arrival that the
+allocated ones cannot hold gets new ones at once, as many as the budget of all clusters allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool, TensorKey
+from tiresias.services.parameter_service.assignment.assignment_rules import (
+    AssignmentRefused,
+    AssignmentRules,
+    NoAggregatorLeft,
+)
+from tiresias.services.parameter_service.assignment.job_work import JobWork
+
+CLUSTER_SIZE = 32  # aggregators of a cluster at most, except for a job that declared more servers
+PERIOD_S = 600.0  # between two scalings
+
+
+class AggregatorClusters:
+    """All aggregators of the service.
+
+    Args:
+        rules: The limits of each assignment.
+        budget: The most aggregators of all clusters together.
+        size: The most aggregators of one cluster.
+        period_s: Seconds between two scalings; 0: each end of a job is followed by one.
+        repack: A scaling may pack all jobs of a cluster anew; otherwise it empties single aggregators, as the thesis does.
+    """
+
+    def __init__(
+        self,
+        rules: AssignmentRules,
+        budget: int,
+        size: int = CLUSTER_SIZE,
+        period_s: float = PERIOD_S,
+        repack: bool = True,
+    ) -> None:
+        self.rules, self.budget, self.size, self.period_s, self.repack = rules, budget, size, period_s, repack
+        self._pools: dict[int, AggregatorPool] = {}  # by cluster number
+        self._cluster_of: dict[str, int] = {}
+        self._next_cluster = 0
+        self._next_scaling_s = period_s
+        self._first = 0  # number of the next new aggregator
+        self._changed: set[int] = set()  # clusters with arrivals or ends since their last scaling
+
+    # what is where
+
+    @property
+    def allocated(self) -> int:
+        """Aggregators of all clusters, spare ones included."""
+        return sum(len(pool.loads) for pool in self._pools.values())
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of the allocated aggregators."""
+        return frozenset(number for pool in self._pools.values() for number in pool.loads)
+
+    @property
+    def jobs(self) -> dict[str, JobWork]:
+        """The assigned jobs."""
+        return {job: work for pool in self._pools.values() for job, work in pool.jobs.items()}
+
+    def assignment(self) -> dict[TensorKey, int]:
+        """Return the aggregator of each tensor."""
+        return {key: number for pool in self._pools.values() for key, number in pool.assignment().items()}
+
+    def pool_of(self, job: str) -> AggregatorPool:
+        """Return the cluster of a job. Raises KeyError."""
+        return self._pools[self._cluster_of[job]]
+
+    # events
+
+    def arrive(self, work: JobWork) -> None:
+        """Assign a job in the cluster that fits best: the one with sufficient and the least idle time. Where none has enough, the
+        one that needs the fewest new aggregators, or a new cluster.
+
+        Raises:
+            NoAggregatorLeft: Not now: no cluster can take the job within the budget.
+            JobTooLarge: Never.
+        """
+        if work.job in self._cluster_of:
+            raise ValueError(f"job {work.job} is assigned already")
+        refused: AssignmentRefused = NoAggregatorLeft(f"job {work.job}: the budget has no aggregator")
+        tried = self._by_fit(work)
+        for number, repack in [
+            *((each, False) for each in tried),
+            (self._next_cluster, False),
+            *((each, True) for each in tried),
+        ]:
+            try:
+                self._arrive_in(number, work, repack)
+            except NoAggregatorLeft as error:
+                refused = error
+            else:
+                return
+        raise refused
+
+    def end(self, job: str) -> None:
+        """Remove a job; its aggregators stay allocated until the next scaling."""
+        number = self._cluster_of.pop(job)
+        self._pools[number].end(job)
+        self._changed.add(number)
+        if not self.period_s:
+            self.scale()
+
+    def revert(self, job: str) -> None:
+        """Assign a job anew with one aggregator more of its own. Raises NoAggregatorLeft, and changes nothing."""
+        self._within_budget(self.pool_of(job), lambda pool: pool.revert(job), self.pool_of(job).jobs[job].servers)
+
+    def scale_if_due(self, now_s: float) -> list[int]:
+        """Scale all clusters if a period has passed; return the released aggregators.
+
+        Args:
+            now_s: Seconds since the service began.
+        """
+        if not self.period_s or now_s < self._next_scaling_s:
+            return []
+        self._next_scaling_s = (now_s // self.period_s + 1) * self.period_s
+        return self.scale()
+
+    def scale(self) -> list[int]:
+        """Empty and release aggregators in all clusters; return the released ones. Clusters without aggregators end."""
+        released = [number for cluster in sorted(self._changed) for number in self._pools[cluster].scale(self.repack)]
+        self._changed.clear()
+        self._pools = {number: pool for number, pool in self._pools.items() if pool.loads}
+        return released
+
+    # inner
+
+    def _by_fit(self, work: JobWork) -> list[int]:
+        """The clusters in the order in which they are tried."""
+
+        def key(number: int) -> tuple[bool, float, int]:
+            short = work.aggregators - self._pools[number].free
+            return (short > 0, short if short > 0 else -short, number)
+
+        return sorted(self._pools, key=key)
+
+    def _arrive_in(self, number: int, work: JobWork, repack: bool) -> None:
+        pool = self._pools.get(number) or AggregatorPool(self.rules, 0)
+        self._within_budget(pool, lambda chosen: chosen.arrive(work, repack), work.servers)
+        self._pools[number], self._cluster_of[work.job] = pool, number
+        self._changed.add(number)
+        self._next_cluster = max(self._next_cluster, number + 1)
+
+    def _within_budget(self, pool: AggregatorPool, operation: Callable[[AggregatorPool], None], servers: int) -> None:
+        """Run an operation of a cluster that may add aggregators, within the budget and with numbers that no other one has."""
+        left = self.budget - self.allocated
+        pool.most = min(len(pool.loads) + left, max(self.size, servers, len(pool.loads)))
+        pool.number_from(self._first)
+        operation(pool)
+        self._first = max([self._first, *(number + 1 for number in pool.loads)])

@@ -1,0 +1,254 @@
+"""The aggregators of one cluster and the jobs on them: arrival, end, revert and scaling (AutoPS, sections 4.3.3.2 and 4.3.3.3).
+
+    pool = AggregatorPool(AssignmentRules(), most=8)
+    pool.arrive(work)            # raises AssignmentRefused and changes nothing where the job cannot be assigned
+    pool.revert(work.job)        # measured loss: the job is assigned anew with one aggregator more of its own
+    pool.end(work.job)
+    pool.scale()                 # empties what can be emptied; returns the aggregators that were released
+    pool.assignment()            # (job, tensor) -> number of an aggregator
+
+Each operation leaves every aggregator within its cycle and every job below the loss limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
+from tiresias.services.parameter_service.assignment.assignment_rules import (
+    AssignmentRules,
+    JobTooLarge,
+    NoAggregatorLeft,
+)
+from tiresias.services.parameter_service.assignment.best_fit import TensorPlacer
+from tiresias.services.parameter_service.assignment.job_work import JobWork
+from tiresias.services.parameter_service.assignment.repacking import emptied, repacked
+
+TensorKey = tuple[str, str]  # (job, tensor)
+
+
+class AggregatorPool:
+    """The aggregators of one cluster.
+
+    Args:
+        rules: The limits of each assignment.
+        most: The budget: the most aggregators at any time.
+        first: The number of the first aggregator; numbers are not used again.
+
+    Attributes:
+        loads: The allocated aggregators by number; those without tensors are spare until `scale`.
+        jobs: The jobs by name.
+    """
+
+    def __init__(self, rules: AssignmentRules, most: int, first: int = 0) -> None:
+        self.rules, self.most = rules, most
+        self.loads: dict[int, AggregatorLoad] = {}
+        self.jobs: dict[str, JobWork] = {}
+        self._next = first
+        self._own: dict[
+            str, frozenset[int]
+        ] = {}  # aggregators that reverts gave to a job alone: no other job gets them
+
+    # what is where
+
+    def assignment(self) -> dict[TensorKey, int]:
+        """Return the aggregator of each tensor."""
+        return {
+            (job, tensor): number
+            for number, load in self.loads.items()
+            for job, part in load.parts.items()
+            for tensor in part.tensors
+        }
+
+    def loss(self, job: str) -> float:
+        """Return the expected loss of a job: the largest on its aggregators."""
+        return max((load.loss_of_job(job) for load in self.loads.values() if job in load.parts), default=0.0)
+
+    @property
+    def free(self) -> float:
+        """What is idle, in aggregators; what the budget still allows is not counted."""
+        return sum(1.0 - load.busy for load in self.loads.values())
+
+    @property
+    def left(self) -> int:
+        """Aggregators that may still be used: spare ones and those that the budget allows."""
+        return self.most - sum(bool(load.parts) for load in self.loads.values())
+
+    def number_from(self, first: int) -> None:
+        """New aggregators get this number and higher ones."""
+        self._next = max(self._next, first)
+
+    # jobs
+
+    def arrive(self, work: JobWork, repack: bool = True) -> None:
+        """Assign all tensors of a new job, with as few new aggregators as pseudocode 3 needs and never more than its servers.
+
+        Args:
+            work: The job.
+            repack: Where the budget does not suffice, all jobs are packed anew, if that leaves enough.
+
+        Raises:
+            NoAggregatorLeft: Not now.
+            JobTooLarge: It would not fit on as many aggregators of its own as it declared servers.
+        """
+        if work.job in self.jobs:
+            raise ValueError(f"job {work.job} is assigned already")
+        if self._put(work, self._used(), most_new=work.servers) or self._put(work, [], work.servers, fullest=False):
+            self.jobs[work.job] = work
+        elif not self._fits_alone(work):
+            raise JobTooLarge(
+                f"job {work.job}: its tensors do not fit on {work.servers} aggregators, its declared servers"
+            )
+        elif not (repack and self._repack_with(work)):
+            raise NoAggregatorLeft(f"job {work.job} needs more aggregators than the budget of {self.most} has left")
+
+    def end(self, job: str) -> None:
+        """Remove a job. Its aggregators stay allocated until `scale`."""
+        del self.jobs[job]
+        self._own.pop(job, None)
+        self._remove(job)
+
+    def revert(self, job: str) -> None:
+        """Assign a job anew, on one aggregator more of its own and on the least busy ones: on its declared servers at most.
+
+        Where each of its servers is an aggregator of its own, the job has what it was profiled with. Raises NoAggregatorLeft, and
+        changes nothing, where the budget is used up or the job has that already.
+        """
+        work, before, own_before = self.jobs[job], dict(self.loads), self._own.pop(job, frozenset())
+        self.loads = {number: load.copy() for number, load in self.loads.items()}
+        self._remove(job)
+        for own in range(len(own_before) + 1, work.servers + 1):
+            others = sorted(self._used(), key=lambda load: (load.busy, load.number))
+            others = [load for load in others if load.estimate(work, self.rules)][: work.servers - own]
+            if own <= self.left and (added := self._put_spread(work, others, own)):
+                self._own[job] = added
+                return
+        self.loads = before
+        if own_before:
+            self._own[job] = own_before
+        raise NoAggregatorLeft(f"job {job} loses speed, and no further aggregator is left for it")
+
+    # scaling
+
+    def scale(self, repack: bool = True) -> list[int]:
+        """Empty and release what can be; return the released aggregators.
+
+        Args:
+            repack: Pack all jobs anew where that needs fewer aggregators still; it moves many tensors. A reverted job, and each
+                aggregator that it uses, stays as it is.
+        """
+        before, fixed = set(self.loads), self._fixed()
+        movable = [load for load in self._used() if load.number not in fixed]
+        kept = emptied(movable, self.jobs, self.rules)
+        if repack:
+            kept = self._packed_anew(kept)
+        self.loads = {load.number: load for load in [*kept, *(self.loads[number] for number in fixed)]}
+        return sorted(before - set(self.loads))
+
+    def _packed_anew(self, loads: list[AggregatorLoad]) -> list[AggregatorLoad]:
+        movable = {job: self.jobs[job] for load in loads for job in load.parts if self._lies_within(job, loads)}
+        others = any(job not in movable for load in loads for job in load.parts)
+        found = None if others else repacked(movable, self.rules)
+        return renumbered(found, loads) if found is not None and len(found) < len(loads) else loads
+
+    def _lies_within(self, job: str, loads: Iterable[AggregatorLoad]) -> bool:
+        return sum(len(load.parts[job].tensors) for load in loads if job in load.parts) == len(self.jobs[job].tensors)
+
+    def _fixed(self) -> set[int]:
+        return {number for number, load in self.loads.items() if any(job in self._own for job in load.parts)}
+
+    # inner
+
+    def _used(self) -> list[AggregatorLoad]:
+        """The aggregators with tensors that any job may use."""
+        own = frozenset().union(*self._own.values())
+        return [load for number, load in self.loads.items() if load.parts and number not in own]
+
+    def _remove(self, job: str) -> None:
+        for load in self.loads.values():
+            load.remove(job)
+
+    def _put(self, work: JobWork, loads: Iterable[AggregatorLoad], most_new: int, fullest: bool = True) -> bool:
+        """Assign the job, or change nothing."""
+        trial, new = _Trial(self, most_new), [load.copy() for load in loads]
+        if not fullest:
+            new += iter(trial.add, None)
+        if not TensorPlacer(work, self.rules, new, trial.add, fullest).put_all(work.by_work):
+            return False
+        self._take(load for load in [*new, *trial.added] if work.job in load.parts)
+        return True
+
+    def _put_spread(self, work: JobWork, others: Sequence[AggregatorLoad], own: int) -> frozenset[int]:
+        """Assign the job to these aggregators and to `own` new ones, evenly; return the new ones, none where it does not fit."""
+        trial = _Trial(self, own)
+        loads = [*(load.copy() for load in others), *iter(trial.add, None)]
+        if not TensorPlacer(work, self.rules, loads, fullest=False).put_all(work.by_work):
+            return frozenset()
+        self._take(load for load in loads if work.job in load.parts)
+        return frozenset(load.number for load in trial.added)
+
+    def _take(self, loads: Iterable[AggregatorLoad]) -> None:
+        for load in loads:
+            self.loads[load.number] = load
+            self._next = max(self._next, load.number + 1)
+
+    def _fits_alone(self, work: JobWork) -> bool:
+        alone = AggregatorPool(self.rules, work.servers)
+        return alone._put(work, [], work.servers) or alone._put(work, [], work.servers, fullest=False)
+
+    def _repack_with(self, work: JobWork) -> bool:
+        if self._own:
+            return False  # a reverted job is not packed again
+        found = repacked({**self.jobs, work.job: work}, self.rules)
+        if found is None or len(found) > self.most or len(found) > len(self._used()) + work.servers:
+            return False
+        self.jobs[work.job] = work
+        spare = [load for load in self.loads.values() if not load.parts]
+        self.loads = {load.number: load for load in renumbered(found, [*self._used(), *spare], self._next)}
+        self._next = max([self._next, *(number + 1 for number in self.loads)])
+        return True
+
+
+class _Trial:
+    """Aggregators that an assignment may add: spare ones first. They join the pool when the assignment succeeds."""
+
+    def __init__(self, pool: AggregatorPool, most_new: int) -> None:
+        spare = sorted(number for number, load in pool.loads.items() if not load.parts)
+        fresh = range(pool._next, pool._next + max(pool.most - len(pool.loads), 0))
+        self._numbers = iter([*spare, *fresh][: max(most_new, 0)])
+        self.added: list[AggregatorLoad] = []
+
+    def add(self) -> AggregatorLoad | None:
+        number = next(self._numbers, None)
+        if number is None:
+            return None
+        self.added.append(AggregatorLoad(number))
+        return self.added[-1]
+
+
+def renumbered(
+    found: Sequence[AggregatorLoad], before: Sequence[AggregatorLoad], following: int = 0
+) -> list[AggregatorLoad]:
+    """Return the loads with the numbers of those before that share the most work with them, so that few tensors move."""
+    pairs = sorted(((-_shared_s(new, old), old.number, at) for at, new in enumerate(found) for old in before))
+    numbers: dict[int, int] = {}
+    for _, number, at in pairs:
+        if at not in numbers and number not in numbers.values():
+            numbers[at] = number
+    for at, load in enumerate(found):
+        load.number = numbers.get(at, following)
+        following += at not in numbers
+    return list(found)
+
+
+def _shared_s(one: AggregatorLoad, other: AggregatorLoad) -> float:
+    total = 0.0
+    for job in one.parts.keys() & other.parts.keys():
+        held = other.parts[job].tensors
+        total += sum(work_s for tensor, work_s in one.parts[job].tensors.items() if tensor in held)
+    return total
+
+
+def moves(before: Mapping[TensorKey, int], after: Mapping[TensorKey, int]) -> dict[TensorKey, tuple[int, int]]:
+    """Return the tensors that change their aggregator: (job, tensor) -> (from, to)."""
+    return {key: (before[key], number) for key, number in after.items() if key in before and before[key] != number}
