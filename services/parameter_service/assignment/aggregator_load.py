@@ -61,16 +61,26 @@ class AggregatorLoad:
             runs a whole number of times. The aggregator then keeps its cycle.
     """
 
-    __slots__ = ("kept_cycle_s", "number", "parts")
+    __slots__ = ("_known", "kept_cycle_s", "number", "parts")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.parts: dict[str, PartOfJob] = {}
         self.kept_cycle_s = 0.0
+        self._known: tuple[float, float] | None = None  # cycle and work, until a tensor is added or removed
 
     @property
     def cycle_s(self) -> float:
         """The execution cycle; 0 without tensors."""
+        return self._cycle_and_work()[0]
+
+    def _cycle_and_work(self) -> tuple[float, float]:
+        if self._known is None:
+            cycle_s = self._cycle()
+            self._known = (cycle_s, self.work_in(cycle_s))
+        return self._known
+
+    def _cycle(self) -> float:
         return (
             max((part.iteration_s for part in self.parts.values()), default=0.0)
             if not self.kept_cycle_s
@@ -84,13 +94,13 @@ class AggregatorLoad:
     @property
     def work_s(self) -> float:
         """Seconds of work in a cycle: W of the thesis."""
-        return self.work_in(self.cycle_s)
+        return self._cycle_and_work()[1]
 
     @property
     def busy(self) -> float:
         """The share of the cycle with work; 0 without tensors."""
-        cycle_s = self.cycle_s
-        return self.work_in(cycle_s) / cycle_s if cycle_s else 0.0
+        cycle_s, work_s = self._cycle_and_work()
+        return work_s / cycle_s if cycle_s else 0.0
 
     @property
     def keeps_its_cycle(self) -> bool:
@@ -103,11 +113,16 @@ class AggregatorLoad:
 
     def estimate(self, work: JobWork, rules: AssignmentRules) -> CycleEstimate | None:
         """Return what is left for the job; None where a job, this one included, would lose too much. O(jobs here)."""
-        cycle_s = max(self.cycle_s, work.iteration_s)
-        iterations = [part.iteration_s for part in self.parts.values()]
-        if any(loss_in(cycle_s, each) >= rules.loss_limit for each in (*iterations, work.iteration_s)):
+        present_s, work_s = self._cycle_and_work()
+        cycle_s = max(present_s, work.iteration_s)
+        if loss_in(cycle_s, work.iteration_s) >= rules.loss_limit:
             return None
-        return CycleEstimate(cycle_s, cycle_s - self.work_in(cycle_s), runs_in(cycle_s, work.iteration_s))
+        if cycle_s > present_s:  # else the present jobs have the cycle that they have now
+            iterations = {part.iteration_s for part in self.parts.values()}
+            if any(loss_in(cycle_s, each) >= rules.loss_limit for each in iterations):
+                return None
+            work_s = self.work_in(cycle_s)
+        return CycleEstimate(cycle_s, cycle_s - work_s, runs_in(cycle_s, work.iteration_s))
 
     def put(self, work: JobWork, tensor: str) -> None:
         """Add a tensor of a job."""
@@ -115,15 +130,16 @@ class AggregatorLoad:
             self.parts[work.job] = PartOfJob(work.iteration_s)
         self.kept_cycle_s = max(self.kept_cycle_s, work.iteration_s) if self.kept_cycle_s else 0.0
         self.parts[work.job].put(tensor, work.tensors[tensor])
+        self._known = None
 
     def remove(self, job: str) -> None:
         """Remove the tensors of a job. The cycle becomes shorter where the rest fits in the shorter one."""
         before = self.cycle_s
         if self.parts.pop(job, None) is None:
             return
-        self.kept_cycle_s = 0.0
+        self.kept_cycle_s, self._known = 0.0, None
         if not self.keeps_its_cycle:
-            self.kept_cycle_s = before
+            self.kept_cycle_s, self._known = before, None
 
     def copy(self) -> AggregatorLoad:
         """Return a copy that can be changed."""

@@ -134,12 +134,13 @@ class AggregatorPool:
         """Empty and release what can be; return the released aggregators.
 
         Args:
-            repack: Pack all jobs anew where that needs fewer aggregators still; it moves many tensors. A reverted job, and each
+            repack: Try to empty each aggregator, and pack all jobs anew where that needs fewer aggregators still, which moves many
+                tensors; otherwise end at the first aggregator that cannot be emptied, as the thesis does. A reverted job, and each
                 aggregator that it uses, stays as it is.
         """
         before, fixed = set(self.loads), self._fixed()
         movable = [load for load in self._used() if load.number not in fixed]
-        kept = emptied(movable, self.jobs, self.rules)
+        kept = emptied(movable, self.jobs, self.rules, None if repack else 1)
         if repack:
             kept = self._packed_anew(kept)
         self.loads = {load.number: load for load in [*kept, *(self.loads[number] for number in fixed)]}

@@ -36,9 +36,10 @@ class AssignmentRules:
 
     Attributes:
         loss_limit: A job's loss on each aggregator is below it.
-        burst_factor: The work of a job on one aggregator is at most this multiple of an even share of its declared servers, or one
-            tensor. The gradients of an iteration arrive in one burst: a job whose tensors all lie on one aggregator would lose the
-            parallel servers with which its iteration was measured. Infinite: no such limit, as in the thesis' pseudocode.
+        burst_factor: The work of a job on one aggregator is at most this multiple of an even share of its declared servers, or what
+            the fullest of them would have. The gradients of an iteration arrive in one burst: a job whose tensors all lie on one
+            aggregator would lose the parallel servers with which its iteration was measured. Infinite: no such limit, as in the
+            thesis' pseudocode.
     """
 
     loss_limit: float = LOSS_LIMIT
@@ -48,5 +49,4 @@ class AssignmentRules:
         """Return the most seconds of work of an iteration of the job on one aggregator."""
         if math.isinf(self.burst_factor):
             return math.inf
-        share = self.burst_factor * work.work_s / work.servers
-        return max(share, max(work.tensors.values())) * (1 + TOLERANCE)
+        return max(self.burst_factor * work.work_s / work.servers, work.even_share_s) * (1 + TOLERANCE)

@@ -24,6 +24,7 @@ class TensorPlacer:
         loads: The aggregators that may be used.
         add: Returns a new aggregator, None where no further one is allowed.
         fullest: The fullest aggregator on which a tensor fits is taken: the best fit. Otherwise the least full one.
+        copies: Where given, loads are copied into it by number before their first change; those that are in it already are used.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class TensorPlacer:
         loads: Iterable[AggregatorLoad],
         add: Callable[[], AggregatorLoad | None] = lambda: None,
         fullest: bool = True,
+        copies: dict[int, AggregatorLoad] | None = None,
     ) -> None:
+        self._copies = copies
         self._work, self._rules, self._add, self._sign = work, rules, add, 1 if fullest else -1
         self._burst_s = rules.burst_s(work)
         self._open: list[_Candidate] = []
@@ -53,10 +56,13 @@ class TensorPlacer:
                 return False
             fitting = [self._open[-1]]
         best = min(fitting, key=lambda each: (self._sign * each.free_s, each.load.number))
+        if self._copies is not None and best.load.number not in self._copies:
+            best.load = self._copies[best.load.number] = best.load.copy()
         best.put(self._work, tensor)
         return True
 
     def _consider(self, load: AggregatorLoad) -> bool:
+        load = (self._copies or {}).get(load.number, load)
         estimate = load.estimate(self._work, self._rules)
         if estimate is not None:
             part = load.parts.get(self._work.job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,6 +48,14 @@ class JobWork:
     def aggregators(self) -> float:
         """Aggregators that the job fills without any other job, as a fraction."""
         return self.work_s / self.iteration_s
+
+    @cached_property
+    def even_share_s(self) -> float:
+        """Seconds of work in an iteration on the fullest of its declared servers, when each tensor goes to the least full one."""
+        loads = [0.0] * min(self.servers, len(self.tensors))
+        for tensor in self.by_work:
+            heapq.heapreplace(loads, loads[0] + self.tensors[tensor])
+        return max(loads)
 
     @cached_property
     def by_work(self) -> tuple[str, ...]:

@@ -51,14 +51,22 @@ def fewest_possible(jobs: Jobs, rules: AssignmentRules) -> int:
     return max(math.ceil(filled - TOLERANCE), math.ceil(spread - TOLERANCE), 1 if jobs else 0)
 
 
-def emptied(loads: Sequence[AggregatorLoad], jobs: Jobs, rules: AssignmentRules) -> list[AggregatorLoad]:
-    """Return the loads after each aggregator has been emptied into the others, without new ones, from the least loaded on.
+def emptied(
+    loads: Sequence[AggregatorLoad], jobs: Jobs, rules: AssignmentRules, tries: int | None = None
+) -> list[AggregatorLoad]:
+    """Return the loads after aggregators have been emptied into the others, without new ones, from the least loaded on.
 
-    The thesis ends at the first aggregator that cannot be emptied; here each one is tried. O(aggregators x tensors x aggregators).
+    O(aggregators x tensors x aggregators).
+
+    Args:
+        loads: The aggregators.
+        jobs: The jobs on them.
+        rules: The limits.
+        tries: Aggregators that are tried before the search for one more that can be emptied ends; 1 in the thesis, None: all.
     """
     loads = list(loads)
     while True:
-        for load in sorted(loads, key=lambda each: (each.busy, each.number)):
+        for load in sorted(loads, key=lambda each: (each.busy, each.number))[:tries]:
             others = emptied_into(load, [each for each in loads if each is not load], jobs, rules)
             if others is not None:
                 loads = others
@@ -71,12 +79,12 @@ def emptied_into(
     load: AggregatorLoad, others: Sequence[AggregatorLoad], jobs: Jobs, rules: AssignmentRules
 ) -> list[AggregatorLoad] | None:
     """Return copies of the other loads with the tensors of `load`; None where one of its tensors fits nowhere."""
-    changed = [each.copy() for each in others]
+    changed: dict[int, AggregatorLoad] = {}
     for job, part in sorted(load.parts.items(), key=lambda each: (-each[1].work_s, each[0])):
         tensors = sorted(part.tensors, key=lambda tensor: (-part.tensors[tensor], tensor))
-        if not TensorPlacer(jobs[job], rules, changed).put_all(tensors):
+        if not TensorPlacer(jobs[job], rules, others, copies=changed).put_all(tensors):
             return None
-    return changed
+    return [changed.get(each.number, each) for each in others]
 
 
 def _orders(works: Sequence[JobWork], count: int) -> Iterator[list[JobWork]]:
