@@ -62,7 +62,7 @@ BOXES = (
         155,
         TIRESIAS,
         "Controller",
-        ("slurm_plugin",),
+        ("slurm_plugin", "durable"),
         ("observe, decide, act, publish;", "its journal is on the disk"),
     ),
     Box(361, 284, 198, 38, "#ffffff", "decide", ("scheduler",), ()),

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+from tiresias.durable.database import StateError, Unwritable
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import Unavailable
 from tiresias.scheduler import garbage_collection
 from tiresias.slurm_plugin.backends.interface import Backend
@@ -28,8 +30,6 @@ from tiresias.slurm_plugin.cycle.operator_switches import OperatorSwitches
 from tiresias.slurm_plugin.cycle.publish_stage import PublishStage
 from tiresias.slurm_plugin.cycle.services import ServiceEvents, assemble, write_versions
 from tiresias.slurm_plugin.failover.standby import HAND_OVER_NOTE
-from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.state.database import StateError, Unwritable
 from tiresias.slurm_plugin.state.intents import Intent, Notice
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision

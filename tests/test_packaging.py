@@ -21,6 +21,7 @@ SHARED = ("etc", "docs/examples")
 NOT_SHARED = ("etc/deb/", "etc/rpm/", "etc/packages/", "etc/modulefiles/")
 FOLDERS = (
     "checkpoint",
+    "durable",
     "profiler",
     "protocol",
     "sandbox",

@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tiresias.durable.database import Damaged, Unwritable, copy, sync
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.standby import leading
-from tiresias.slurm_plugin.state.database import Damaged, Unwritable, copy, sync
 from tiresias.slurm_plugin.state.journal import FILE, Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import ACTIVE, Ledger, kind

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from tiresias.durable.leadership import Leadership
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
@@ -28,7 +29,6 @@ from tiresias.slurm_plugin.daemon.cell_check import refuse_impossible_cells
 from tiresias.slurm_plugin.daemon.configured import Configured
 from tiresias.slurm_plugin.daemon.daemon import Daemon
 from tiresias.slurm_plugin.failover.standby import AnotherLeads, leadership_of, leading
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.owner import as_owner
 
 

@@ -27,6 +27,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
+from tiresias.durable.database import Damaged, StateError
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.accounting import sacct
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, jobs, rows
@@ -36,7 +37,6 @@ from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.commands.terminal import moment, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.state.database import Damaged, StateError
 from tiresias.slurm_plugin.state.journal import FILE
 from tiresias.slurm_plugin.state.journal_history import History
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 
+from tiresias.durable.database import StateError
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.comments.writer import CommentWriter
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
-from tiresias.slurm_plugin.state.database import StateError
 
 log = logging.getLogger("tiresias")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
+from tiresias.durable.leadership import Leadership
 from tiresias.protocol.control import state_controller
 from tiresias.scheduler.tenants.guarantees import GuaranteeTracker
 from tiresias.slurm_plugin.admission.known_rules import KnownRules
@@ -20,7 +21,6 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.cycle_times import CycleTimes
 from tiresias.slurm_plugin.cycle.decision_log import DecisionLog
 from tiresias.slurm_plugin.failover.fence import FencedBackend
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.observation.batch_scripts import BatchScripts
 from tiresias.slurm_plugin.observation.profiles import Profiles
 from tiresias.slurm_plugin.observation.scripts import KnownScripts

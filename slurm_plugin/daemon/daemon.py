@@ -17,19 +17,19 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from tiresias.durable.leadership import HUNG_SECONDS, Leadership, Superseded
+from tiresias.durable.own_folder import refuse_shared
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.calls.pace import Pace
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.daemon.configured import Configured
 from tiresias.slurm_plugin.failover.standby import Standby
-from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
 from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RELOAD, RESUME, STOP, AdminRequest, AdminRequests
 from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer
 from tiresias.slurm_plugin.sockets.hook_lease import HookLease
 from tiresias.slurm_plugin.sockets.notifier import Notifier
 from tiresias.slurm_plugin.sockets.poke_socket import PokeSocket, poke
 from tiresias.slurm_plugin.sockets.systemd import Watchdog, notify
-from tiresias.slurm_plugin.state.own_folder import refuse_shared
 
 log = logging.getLogger("tiresias")
 

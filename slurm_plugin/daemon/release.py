@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from typing import NamedTuple
 
+from tiresias.durable.leadership import Leadership
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.cluster.site import read_site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.failover.fail_open import held
-from tiresias.slurm_plugin.lead.leadership import Leadership
 
 
 class Released(NamedTuple):

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
+from tiresias.durable.database import StateError
+from tiresias.durable.leadership import BEATS, Leadership
 from tiresias.protocol import job_submit_lease
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.standby import leadership_of, leading
-from tiresias.slurm_plugin.lead.leadership import BEATS, Leadership
-from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import FILE, Journal
 from tiresias.slurm_plugin.state.journal_history import History
 from tiresias.slurm_plugin.state.owner import as_owner

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from tiresias.durable.database import Damaged
+from tiresias.durable.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.backends.interface import (
     Backend,
     CommentField,
@@ -22,8 +24,6 @@ from tiresias.slurm_plugin.backends.interface import (
     StatedGpus,
 )
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
-from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
-from tiresias.slurm_plugin.state.database import Damaged
 from tiresias.slurm_plugin.state.journal import Journal
 
 

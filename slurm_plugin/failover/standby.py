@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import epoch_of
 

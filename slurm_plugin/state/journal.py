@@ -21,8 +21,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from tiresias.slurm_plugin.lead.leadership import Superseded
-from tiresias.slurm_plugin.state.database import Damaged, Database, Locked, Unwritable, epoch_in, fence, make, take_away
+from tiresias.durable.database import Damaged, Database, Locked, Unwritable, epoch_in, fence, make, take_away
+from tiresias.durable.leadership import Superseded
 from tiresias.slurm_plugin.state.intents import OF_PENDING_JOBS, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal_history import History
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow, columns, job_row
@@ -33,6 +33,8 @@ FILE = "journal.sqlite"
 KEPT_DECISIONS = 100_000
 KEPT_INTENTS = 100_000  # that are over
 PRUNED_AT_ONCE = 1000  # jobs, so that no cycle waits long
+
+FENCED_TABLES = ("meta", "job", "run", "intent", "decision", "watch", "would", "loss")
 
 
 class Journal(History):
@@ -58,7 +60,7 @@ class Journal(History):
     def _open(self) -> Database:
         db = open_current(self.path)
         try:
-            fence(db, self.epoch)
+            fence(db, self.epoch, FENCED_TABLES)
         except BaseException:
             db.close()
             raise

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TypeVar
 
+from tiresias.durable.database import StateError
+from tiresias.durable.leadership import Superseded
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.backends.record_values import RecordValues, id_of
-from tiresias.slurm_plugin.lead.leadership import Superseded
-from tiresias.slurm_plugin.state.database import StateError
 
 log = logging.getLogger("tiresias")
 Found = TypeVar("Found")

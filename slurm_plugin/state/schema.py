@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
+from tiresias.durable.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
 SCHEMA = 20

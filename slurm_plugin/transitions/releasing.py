@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from tiresias.durable.database import StateError
 from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.state import pins
-from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.quarantine import OF_ALL_JOBS

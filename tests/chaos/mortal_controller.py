@@ -17,13 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from tests.chaos.model_job import ADMIN, CONTROLLER, ENDED, NODES, OWNER, Killed, ModelJob
 from tests.chaos.slurm_model import SlurmModel, unavailable
+from tiresias.durable.database import Unwritable
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import Unavailable
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config, Paths, PreemptionConfig, Rpc
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.state.database import Unwritable
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import RunRow
 

@@ -24,6 +24,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")} - {*(DOCS / "generated").rglob("*")})
 SOURCES = (
     "checkpoint",
+    "durable",
     "profiler",
     "protocol",
     "sandbox",

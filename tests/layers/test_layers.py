@@ -30,8 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "profiler": {"protocol"},  # the names of the environment variables
     "checkpoint": {"protocol"},
     "wrappers": {"protocol"},
-    "slurm_plugin": {"scheduler", "protocol", "profiler"},
-    "services": {"protocol"},
+    "slurm_plugin": {"durable", "scheduler", "protocol", "profiler"},
+    "durable": set(),
+    "services": {"durable", "protocol"},
     "sandbox": ALL,
 }
 
@@ -87,7 +88,7 @@ ALLOWED = (
 )
 # What every job starts: none of it loads the store or the profiler before the work that needs them.
 STARTED_BY_JOBS = ("supervisor", "tsbatch", "tsrun")
-STANDARD_LIBRARY_ONLY = {"protocol", "wrappers", "checkpoint"}
+STANDARD_LIBRARY_ONLY = {"protocol", "wrappers", "checkpoint", "durable"}
 EXCEPT = {("checkpoint/command.py", "rich")}  # a view; nothing that runs in a job imports it
 FRAMEWORKS = {  # each adapter is imported by programs that use its framework, and by no other module
     "checkpoint/adapters/encoding.py": {"numpy", "torch"},
@@ -163,7 +164,7 @@ def test_a_cycle_is_found_wherever_the_import_stands(tmp_path: Path) -> None:
 def test_the_command_prints_the_graph_and_its_exit_code_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert import_graph.main(["protocol"]) == 0
     printed = capsys.readouterr().out
-    assert "  slurm_plugin -> profiler, protocol, scheduler\n" in printed
+    assert "  slurm_plugin -> durable, profiler, protocol, scheduler\n" in printed
     assert "  versions -> files\n" in printed
     assert printed.endswith("\n0 cycles\n")
 

@@ -50,8 +50,8 @@ FOLDERS = {
             "tests/slurm_plugin/failover/test_fence.py",
         ),
     ),
-    "slurm_plugin/lead": Folder(
-        ("slurm_plugin/lead/*.py", "slurm_plugin/failover/*.py"),
+    "durable": Folder(
+        ("durable/*.py", "slurm_plugin/failover/*.py"),
         (
             "tests/slurm_plugin/lead/test_*.py",
             "tests/slurm_plugin/failover/test_*.py",

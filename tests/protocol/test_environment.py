@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.config import options
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "checkpoint",
+    "durable",
     "profiler",
     "protocol",
     "sandbox",

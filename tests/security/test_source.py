@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "checkpoint",
+    "durable",
     "profiler",
     "protocol",
     "sandbox",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.durable.leadership import Leadership
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tiresias.durable.leadership import Leadership
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow

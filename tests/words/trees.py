@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "checkpoint",
+    "durable",
     "profiler",
     "protocol",
     "sandbox",

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tiresias.durable.database import Damaged, StateError
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.accounting.rebuild import Rebuilt, rebuild
@@ -22,7 +23,6 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.standby import leadership_of
-from tiresias.slurm_plugin.state.database import Damaged, StateError
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import FILE, Journal, epoch_of
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 
 from tiresias.__main__ import main
+from tiresias.durable.leadership import HUNG_SECONDS, Leadership
 from tiresias.slurm_plugin.failover.fence import FencedBackend
-from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership
 
 
 def take(leadership: Leadership, above: int = 0) -> bool:

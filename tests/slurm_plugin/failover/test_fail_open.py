@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.fail_open import held, is_silent, is_stopped, own_journal
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import FILE, Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow

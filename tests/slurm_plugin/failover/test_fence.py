@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tiresias.durable.leadership import Leadership, Superseded
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.failover.fence import FencedBackend
-from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.failover.standby import HAND_OVER_NOTE, AnotherLeads, Standby
-from tiresias.slurm_plugin.lead.leadership import Leadership
 
 LONG = 1000.0
 

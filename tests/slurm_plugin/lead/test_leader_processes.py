@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.durable.leadership import Leadership
 
 LEAD = """
 import sys, time
 from pathlib import Path
-from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
+from tiresias.durable.leadership import Leadership, Superseded
 one = Leadership(Path(sys.argv[1]), float(sys.argv[2]))
 while not one.take():
     one.announce_standby()

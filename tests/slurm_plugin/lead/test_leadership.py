@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.examples import examples
+from tiresias.durable import lease
+from tiresias.durable.lead_folder import KEPT_EPOCHS
+from tiresias.durable.leadership import HUNG_SECONDS, Leadership, Superseded
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.lead import lease
-from tiresias.slurm_plugin.lead.lead_folder import KEPT_EPOCHS
-from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
 
 LONG = 1000.0  # so long that no thread beats during a test with a clock of its own
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.slurm_plugin.sockets.test_publication import NOW, Sight
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS
 from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages

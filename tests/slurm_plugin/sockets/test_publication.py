@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from tiresias.durable.leadership import Leadership
 from tiresias.protocol.explanation import PublishedSlurm
 from tiresias.protocol.published_job import PublishedJob
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
@@ -17,7 +18,6 @@ from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.views.explain import render_explanation

@@ -12,11 +12,11 @@ import pytest
 
 from tests import golden
 from tests.slurm_plugin.sockets.test_publication import NOW, ROOT, Sight
+from tiresias.durable.leadership import Leadership
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import Journal
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from tests.slurm_plugin.sockets.test_publication import NOW, ROOT, Sight
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError
 from tiresias.protocol.explanation import Explanation
 from tiresias.protocol.published_job import HistoryPage, PublishedJob, PublishedPastJobWithRuns
@@ -21,7 +22,6 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import Journal
 
 PAGE = Path(__file__).parents[3] / "docs/status_page.py"

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.slurm_plugin.sockets.test_publication import NODE, NOW, Sight
+from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.publication import Publication, Publisher

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.durable import database
+from tiresias.durable.database import Damaged, StateError, Unwritable
+from tiresias.durable.leadership import Superseded
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.lead.leadership import Superseded
-from tiresias.slurm_plugin.state import database
 from tiresias.slurm_plugin.state import journal as journal_module
-from tiresias.slurm_plugin.state.database import Damaged, StateError, Unwritable
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal, epoch_of
 from tiresias.slurm_plugin.state.journal_history import History
@@ -151,7 +151,7 @@ import os, signal, sys
 from pathlib import Path
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow
-from tiresias.slurm_plugin.lead.leadership import Superseded
+from tiresias.durable.leadership import Superseded
 journal = Journal(Path(sys.argv[1]), epoch=1)
 journal._db.execute("pragma cache_size = 1")  # so that it writes into the file before it commits
 journal.save_job(JobRow("before@1", "before", 1001, 1.0))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.users import ALICE, DAEMON, as_user
+from tiresias.durable.own_folder import private_file, refuse_shared
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.state.own_folder import private_file, refuse_shared
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755, 0o775])

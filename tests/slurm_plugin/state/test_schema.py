@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tiresias.durable.database import StateError
 from tiresias.slurm_plugin.state import job_reasons, schema
-from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import FILE, Journal, epoch_of
 from tiresias.slurm_plugin.state.schema import SCHEMA, UPGRADES
 

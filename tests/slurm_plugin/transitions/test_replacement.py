@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import ActorHarness
+from tiresias.durable.database import Unwritable
 from tiresias.slurm_plugin.state.avoided_nodes import SLOW_NODES_S
-from tiresias.slurm_plugin.state.database import Unwritable
 
 AVOIDED = ("gpu02", 1100.0 + SLOW_NODES_S)
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tiresias.durable.leadership import Superseded
+from tiresias.durable.own_folder import private_file, refuse_shared
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.lead.leadership import Superseded
-from tiresias.slurm_plugin.state.own_folder import private_file, refuse_shared
 
 TRANSACTION_TIMEOUT_S = 5.0  # of another process
 _SUPERSEDED = "superseded"
+REBUILD = "`tiresias ledger rebuild` makes it anew from Slurm's accounting"  # the controller's
 
 
 class StateError(TiresiasError):
@@ -37,11 +38,9 @@ class StateError(TiresiasError):
 class Damaged(StateError):
     """The state database is not a valid one."""
 
-    def __init__(self, path: Path, problem: str) -> None:
+    def __init__(self, path: Path, problem: str, cure: str = REBUILD) -> None:
         self.problem = problem
-        super().__init__(
-            f"state database {path}: damaged ({problem}); `tiresias ledger rebuild` makes it anew from Slurm's accounting"
-        )
+        super().__init__(f"state database {path}: damaged ({problem}); {cure}")
 
 
 class Unwritable(StateError, Unavailable):
@@ -68,6 +67,7 @@ class Database(sqlite3.Connection):
     """
 
     path: Path
+    cure = REBUILD  # what to do when it is damaged
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Execute a statement. Raises StateError."""
@@ -97,7 +97,7 @@ class Database(sqlite3.Connection):
 
     def _explain(self, error: sqlite3.DatabaseError) -> NoReturn:
         if type(error) is sqlite3.DatabaseError:
-            raise Damaged(self.path, str(error)) from None
+            raise Damaged(self.path, str(error), self.cure) from None
         if isinstance(error, sqlite3.OperationalError):
             raise (Locked(self.path) if "locked" in str(error) else Unwritable(self.path, str(error))) from None
         if isinstance(error, sqlite3.IntegrityError) and _SUPERSEDED in str(error):
@@ -201,7 +201,7 @@ def epoch_in(db: sqlite3.Connection) -> int:
     return int(found[0]) if found else 0
 
 
-def fence(db: Database, epoch: int) -> None:
+def fence(db: Database, epoch: int, tables: Sequence[str]) -> None:
     """Refuse writes of controllers of earlier epochs from now on, and writes of this connection once there is a later epoch.
 
     SQLite itself checks the epoch in the transaction of each write. The triggers belong to this connection, not to the file.
@@ -212,7 +212,7 @@ def fence(db: Database, epoch: int) -> None:
             raise Superseded(f"state database {db.path}: epoch {found} leads by now; this controller led in {epoch}")
         db.execute("insert or replace into meta values ('epoch', ?)", (str(epoch),))
     later = f"(select value from meta where name = 'epoch') is not '{epoch}'"
-    for table in ("meta", "job", "run", "intent", "decision", "watch", "would", "loss"):
+    for table in tables:
         for verb in ("insert", "update", "delete"):
             db.execute(
                 f"create temp trigger {verb}_{table} before {verb} on main.{table} when {later} "

@@ -33,9 +33,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tiresias.durable.lead_folder import LeadFolder
+from tiresias.durable.lease import Lease, boot_id
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.lead.lead_folder import LeadFolder
-from tiresias.slurm_plugin.lead.lease import Lease, boot_id
 
 log = logging.getLogger("tiresias")
 

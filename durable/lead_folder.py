@@ -18,9 +18,9 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from tiresias.durable import lease as leases
+from tiresias.durable.lease import Lease
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.lead import lease as leases
-from tiresias.slurm_plugin.lead.lease import Lease
 
 KEPT_EPOCHS = 8
 

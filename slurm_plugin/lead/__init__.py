@@ -1,1 +1,0 @@
-"""The lease of the one controller that leads."""
