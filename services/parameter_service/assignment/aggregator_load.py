@@ -57,8 +57,8 @@ class AggregatorLoad:
     Attributes:
         number: Its number, unique in the service.
         parts: The tensors of each job, by job.
-        kept_cycle_s: The cycle is no shorter. A cycle that became shorter when a job ends could be too short for the rest: each job
-            runs a whole number of times. The aggregator then keeps its cycle.
+        kept_cycle_s: The cycle is no shorter. A cycle that became shorter when a job ends could be too short for the rest, or slow a job
+            down: each one runs a whole number of times. The aggregator then keeps its cycle.
     """
 
     __slots__ = ("_known", "kept_cycle_s", "number", "parts")
@@ -133,12 +133,14 @@ class AggregatorLoad:
         self._known = None
 
     def remove(self, job: str) -> None:
-        """Remove the tensors of a job. The cycle becomes shorter where the rest fits in the shorter one."""
+        """Remove the tensors of a job. The cycle becomes shorter where the rest fits in the shorter one and no job loses more."""
         before = self.cycle_s
         if self.parts.pop(job, None) is None:
             return
+        iterations = {part.iteration_s for part in self.parts.values()}
         self.kept_cycle_s, self._known = 0.0, None
-        if not self.keeps_its_cycle:
+        slower = any(loss_in(self.cycle_s, each) > loss_in(before, each) for each in iterations)
+        if slower or not self.keeps_its_cycle:
             self.kept_cycle_s, self._known = before, None
 
     def copy(self) -> AggregatorLoad:

@@ -183,10 +183,11 @@ class AggregatorPool:
         """Assign the job to these aggregators and to `own` new ones, evenly; return the new ones, none where it does not fit."""
         trial = _Trial(self, own)
         loads = [*(load.copy() for load in others), *iter(trial.add, None)]
-        if not TensorPlacer(work, self.rules, loads, fullest=False).put_all(work.by_work):
-            return frozenset()
-        self._take(load for load in loads if work.job in load.parts)
-        return frozenset(load.number for load in trial.added)
+        fits = TensorPlacer(work, self.rules, loads, fullest=False).put_all(work.by_work)
+        used = frozenset(load.number for load in trial.added if work.job in load.parts)
+        if fits and used:
+            self._take(load for load in loads if work.job in load.parts)
+        return used if fits else frozenset()
 
     def _take(self, loads: Iterable[AggregatorLoad]) -> None:
         for load in loads:
