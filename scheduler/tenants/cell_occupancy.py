@@ -35,7 +35,7 @@ RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = 1, 64, 128, 256, 4096
 # nodes of up to 31 GPUs.
 FAILING = 2
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
-HeldCells = tuple[tuple[VirtualCell, int], ...]  # the virtual nodes of a gang, and its GPUs there
+HeldCells = tuple[tuple[VirtualCell, ...], tuple[int, ...]]  # the virtual nodes of a gang, and its GPUs on each
 
 
 class ShownShare(NamedTuple):
@@ -230,7 +230,8 @@ class CellOccupancy:
             if gang.guaranteed:
                 self._lost.add(name)
         else:
-            self.held[gang.cluster][name] = tuple(held_by(group).items())
+            gpus = held_by(group)
+            self.held[gang.cluster][name] = tuple(gpus), tuple(gpus.values())
             self.changes[gang.cluster] += 1
 
     def _pod(self, share: ShownShare) -> PodPlacement:

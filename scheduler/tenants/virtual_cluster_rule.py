@@ -22,6 +22,7 @@ from tiresias.scheduler.pool_ranks import order_among
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
+from tiresias.scheduler.tenants.cell_rows import CellRows
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
@@ -114,8 +115,8 @@ class VirtualClusterRule:
         if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
             self.cells_built += 1
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
-            row = {name: at for at, name in enumerate(nodes.name)}
-            own = {name: VirtualNodes(occupancy, name, nodes, row) for name in self._declared}
+            rows = CellRows(nodes.name, occupancy.clusters.cells.physical)
+            own = {name: VirtualNodes(occupancy, name, nodes, rows) for name in self._declared}
             self._cells = _Cells(key, occupancy, own)
         return self._cells
 

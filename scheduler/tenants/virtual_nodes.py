@@ -11,7 +11,7 @@ that a request of two nodes or more uses whole nodes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -20,12 +20,11 @@ import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cell_rows import CellRows
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
-from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, OrderedNodes, VirtualNodeBindings
-from tiresias.scheduler.topology_tree import Topology
+from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, VirtualNodeBindings
+from tiresias.scheduler.tenants.virtual_node_order import VirtualNodeOrder
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
-
-_UNBOUND = np.iinfo(np.int64).max
 
 
 class VirtualNodes:
@@ -36,16 +35,17 @@ class VirtualNodes:
         names: Their addresses.
     """
 
-    def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes, row: Mapping[str, int]) -> None:
-        """`hardware`: the nodes of which the cells consist. `row`: the row of each of them by name."""
-        self._occupancy, self._row = occupancy, row
+    def __init__(self, occupancy: CellOccupancy, cluster: str, hardware: Nodes, rows: CellRows) -> None:
+        """`hardware`: the nodes of which the cells consist. `rows`: their rows."""
+        self._occupancy, self._rows, self._row = occupancy, rows, rows.of_node
         self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
-        views = [view.cells for view in (*tree.views.values(), *tree.pinned_views.values())]
-        self.cells = [cell for cells in views for cell in cells if isinstance(cell, VirtualCell)]
+        self._views = (*tree.views.values(), *tree.pinned_views.values())
+        self.cells = [cell for view in self._views for cell in view.cells if isinstance(cell, VirtualCell)]
         self.names = tuple(cell.address for cell in self.cells)
         self._at = {cell: at for at, cell in enumerate(self.cells)}
-        self._levels, self._cluster = len(hardware.topology.groups), cluster
+        self._order = VirtualNodeOrder(self.cells, self.names, self.gpus, len(hardware.topology.groups))
+        self._cluster = cluster
         self._changes = -1  # of the VC when it was last read
         self._bindings: VirtualNodeBindings | None = None
 
@@ -59,41 +59,6 @@ class VirtualNodes:
         """GPUs of all virtual nodes."""
         return int(self.gpus.sum())
 
-    @cached_property
-    def _types(self) -> tuple[str, ...]:
-        return tuple("" if cell.chain.leaf_type == "gpu" else cell.chain.leaf_type for cell in self.cells)
-
-    @cached_property
-    def _above(self) -> list[list[VirtualCell]]:
-        """For each level, the nearest first, the cell of each node; the topmost cell that the VC owns where there is none."""
-        found, level = [], list(self.cells)
-        for _ in range(self._levels):
-            level = [cell.parent or cell for cell in level]
-            found.append(level)
-        return found
-
-    @cached_property
-    def _groups(self) -> list[Ints]:
-        return [_numbered(level) for level in self._above]
-
-    @cached_property
-    def _is_pinned(self) -> Bools:
-        hardware = [cell.preassigned.physical for cell in self.cells]
-        return np.array([each is not None and bool(each.pinned) for each in hardware], np.bool_)
-
-    @cached_property
-    def _size(self) -> Ints:
-        return np.array([cell.preassigned.level for cell in self.cells], np.int64)
-
-    @cached_property
-    def _chains(self) -> Ints:
-        return _numbered([cell.chain.name for cell in self.cells])
-
-    @cached_property
-    def _distinct(self) -> list[list[VirtualCell]]:
-        """The different cells of each level above the nodes, in the order of `_groups`."""
-        return [list(dict.fromkeys(level)) for level in self._above]
-
     @property
     def bindings(self) -> VirtualNodeBindings:
         """The nodes as the cells are now.
@@ -106,36 +71,33 @@ class VirtualNodes:
         return self._bindings
 
     def _read(self) -> VirtualNodeBindings:
-        row, held, usable = self._rows_now(), self._held_now(), self._usable_now()
+        number = np.concatenate([view.hardware for view in self._views])
+        row, held, usable = self._rows_now(number), self._held_now(), self._usable_now()
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
         free = int((self.gpus - used)[usable].sum())
         possible = self._possible_now(np.flatnonzero(row < 0).tolist())
-        return VirtualNodeBindings(self._ordered_now(row), row, usable, possible, held, used, usable[held.at], free)
+        return VirtualNodeBindings(self._order.now(number), row, usable, possible, held, used, usable[held.at], free)
 
-    def _rows_now(self) -> Ints:
-        row = self._row
-        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
-        return np.array(places, np.int64)
+    @cached_property
+    def _hardware(self) -> tuple[Ints, Ints]:
+        """The rows of the physical cells of the chains and levels of the nodes, and where those of each node begin there."""
+        levels = [(cell.chain.name, cell.level) for cell in self.cells]
+        rows = {each: self._rows.of_level(*each) for each in dict.fromkeys(levels)}
+        ends = np.cumsum([len(each) for each in rows.values()]).tolist()
+        first = dict(zip(rows, (0, *ends), strict=False))
+        return np.concatenate(list(rows.values())), np.array([first[each] for each in levels], np.int64)
 
-    def _ordered_now(self, row: Ints) -> OrderedNodes:
-        """Order the nodes by the hardware to which they and the cells above them are bound."""
-        above = [_bound(level)[group] for level, group in zip(self._distinct, self._groups, strict=True)]
-        order = np.lexsort((np.arange(len(row)), self._size, _bound(self.cells), *above, self._is_pinned, self._chains))
-        before = self._bindings.ordered if self._bindings is not None else None
-        return before if before is not None and np.array_equal(order, before.order) else self._in_this_order(order)
-
-    def _in_this_order(self, order: Ints) -> OrderedNodes:
-        gpus, rows = self.gpus[order], order.tolist()
-        names, types = (tuple([column[row] for row in rows]) for column in (self.names, self._types))
-        topology = Topology.of_groups(gpus, [_in_order(level[order]) for level in self._groups])
-        return OrderedNodes(order, np.argsort(order), gpus, names, types, topology)
+    def _rows_now(self, number: Ints) -> Ints:
+        """Return the row of the hardware of each node. `number`: of its physical cell."""
+        rows, first = self._hardware
+        return np.where(number >= 0, rows[first + number], -1)
 
     def _held_now(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
-        cells, gpus = zip(*chain.from_iterable(held.values()), strict=True) if held else ((), ())
-        at = np.array(list(map(self._at.__getitem__, cells)), np.int64)
-        count = np.array(list(map(len, held.values())), np.int64)
-        return HeldNodes(tuple(held), count, at, np.array(gpus, np.int64))
+        cells, gpus = zip(*held.values(), strict=True) if held else ((), ())
+        at = np.array(list(map(self._at.__getitem__, chain.from_iterable(cells))), np.int64)
+        count = np.array(list(map(len, cells)), np.int64)
+        return HeldNodes(tuple(held), count, at, np.array(list(chain.from_iterable(gpus)), np.int64))
 
     def _usable_now(self) -> Bools:
         """Return whether the hardware of each node is healthy."""
@@ -276,18 +238,3 @@ def _bound_above(cell: VirtualCell) -> PhysicalCell | None:
     while above is not None and above.physical is None:
         above = above.parent
     return None if above is None else above.physical
-
-
-def _bound(cells: Sequence[VirtualCell]) -> Ints:
-    return np.array([_UNBOUND if cell.physical is None else cell.physical.number for cell in cells], np.int64)
-
-
-def _numbered(values: Sequence[object]) -> Ints:
-    number: dict[object, int] = {}
-    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
-
-
-def _in_order(groups: Ints) -> Ints:
-    """Return the groups numbered as they first occur: the choice between equal ones depends on the order of the nodes alone."""
-    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[group], np.int64)
