@@ -91,7 +91,8 @@ class CellChanges:
 
     def concerns(self, name: str, search: ChosenSearch) -> bool:
         """Return whether the weight of an opportunistic gang can change what a search finds."""
-        return any(map(search.compares, self._clusters.groups[name].leaves()))
+        one_of_each = {leaf.parent: leaf for leaf in self._clusters.groups[name].leaves()}
+        return any(map(search.compares, one_of_each.values()))
 
     def bind(self, request: GangRequest, found: FoundPlacement) -> bool:
         """Bind a placement. False, and nothing has changed: other VCs would have too few cells left, as hardware is bad."""

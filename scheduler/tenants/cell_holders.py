@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -26,23 +27,28 @@ class CellHolders:
     """
 
     def __init__(
-        self, ids: Sequence[str], occupancy: CellOccupancy, nodes: Mapping[str, VirtualNodes], owners: Sequence[str]
+        self,
+        row_of: Mapping[str, int],
+        occupancy: CellOccupancy,
+        nodes: Mapping[str, VirtualNodes],
+        owners: Sequence[str],
     ) -> None:
-        """`ids`: of all jobs. `owners`: the VCs in the order of the tenants."""
-        self.row_of = dict(zip(ids, range(len(ids)), strict=True))
+        """`row_of`: the row of each job. `owners`: the VCs in the order of the tenants."""
+        self.row_of = row_of
         self.bindings = {name: nodes[name].bindings for name in owners}
         self._total = [nodes[name].total for name in owners]
         held = [each.held for each in self.bindings.values()]
         self.rows = self._rows_of(held)
         self.count: Ints = np.concatenate([each.count for each in held])
-        self.owns: Bools = np.zeros(len(ids), np.bool_)
+        self.owns: Bools = np.zeros(len(row_of), np.bool_)
         self.owns[self.rows] = True
-        self.without_cells: Bools = np.zeros(len(ids), np.bool_)
+        self.without_cells: Bools = np.zeros(len(row_of), np.bool_)
         self.without_cells[occupancy.rows_with_gpus] = True
         self.without_cells[self.rows[self.count > 0]] = False
 
     def _rows_of(self, held: Sequence[HeldNodes]) -> Ints:
-        return np.array([self.row_of[name] for each in held for name in each.names], np.int64)
+        names = chain.from_iterable([each.names for each in held])
+        return np.array(list(map(self.row_of.__getitem__, names)), np.int64)
 
     @cached_property
     def job(self) -> Ints:

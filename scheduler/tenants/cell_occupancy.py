@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -149,7 +150,8 @@ class CellOccupancy:
         found: dict[str, ShownGang | None] = {}
         is_changed = gangs.changed(self._before)
         if len(gangs.ids) - np.count_nonzero(is_changed) < len(self._before.ids):
-            found = dict.fromkeys(set(self._before.ids).difference(gangs.ids))
+            gone = self._before.places_in(gangs) < 0
+            found = dict.fromkeys(compress(self._before.ids, gone.tolist()))
         for at in np.flatnonzero(is_changed).tolist():
             row = int(gangs.rows[at])
             found[gangs.ids[at]] = _shown(snapshot, row, of_jobs.name(row), gangs.allocations(at))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -65,6 +64,7 @@ class HardwareBinding:
         holders: The jobs that hold cells.
         may_stay: The jobs that may run opportunistically, shape (jobs,).
         order: Returns the rows of chosen jobs, shape (jobs,), as the policy of the jobs without cells ranks them.
+        node: The row of each node by name.
     """
 
     def __init__(
@@ -74,16 +74,14 @@ class HardwareBinding:
         holders: CellHolders,
         may_stay: Bools,
         order: Callable[[Bools], Ints],
+        node: Mapping[str, int],
     ) -> None:
+        self._node = node
         self._snapshot, self._occupancy, self._may_stay, self._order = snapshot, occupancy, may_stay, order
         self._holders, self._row = holders, holders.row_of
         self._refused: dict[str, frozenset[PhysicalCell]] = {"": frozenset()}
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
-
-    @cached_property
-    def _node(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self._snapshot.nodes.name)}
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         """Return what the decisions mean on the hardware."""
@@ -121,7 +119,7 @@ class HardwareBinding:
 
     def _demand(self, cells: Mapping[str, tuple[str, ...]]) -> HardwareDemand:
         """Return what is free, and what jobs without cells that may be preempted hold. `cells`: of those whose cells change."""
-        return HardwareDemand(self._snapshot, self._removable(cells))
+        return HardwareDemand(self._snapshot, self._removable(cells), self._node)
 
     def _removable(self, cells: Mapping[str, tuple[str, ...]]) -> Bools:
         """Return the jobs without cells that may be preempted or release their GPUs, shape (jobs,)."""

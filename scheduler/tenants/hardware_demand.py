@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -16,12 +17,15 @@ _ROUNDING = 1e-6
 class HardwareDemand:
     """What the nodes of a snapshot can give to guaranteed jobs."""
 
-    def __init__(self, snapshot: Snapshot, removable: Bools) -> None:
-        """`removable`: the jobs that release their GPUs, or may be preempted for a guaranteed one, shape (jobs,)."""
+    def __init__(self, snapshot: Snapshot, removable: Bools, row: Mapping[str, int] | None = None) -> None:
+        """`removable`: the jobs that release their GPUs, or may be preempted for a guaranteed one, shape (jobs,). `row`: the row of
+        each node by name, where it is known."""
+        self._known_row = row
         self._snapshot, self._removable = snapshot, removable
         self._free = snapshot.nodes.free.amount[:, :COUNTED]
         self._promised: dict[int, list[float]] = {}  # by row of the node
         self._suggested: dict[tuple[int, int], frozenset[str] | None] = {}
+        self._with_features: dict[frozenset[str], Bools] = {}
 
     @property
     def promised(self) -> Floats:
@@ -32,8 +36,8 @@ class HardwareDemand:
         return found
 
     @cached_property
-    def _row(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self._snapshot.nodes.name)}
+    def _row(self) -> Mapping[str, int]:
+        return self._known_row or {name: row for row, name in enumerate(self._snapshot.nodes.name)}
 
     @cached_property
     def _available(self) -> Floats:
@@ -55,13 +59,22 @@ class HardwareDemand:
         need = np.array([0.0, *amounts(request, gpus)[1:]])  # the GPUs of a node are in its cells
         enough = (self._available + _ROUNDING >= need).all(axis=1) & nodes.usable
         if request.features:
-            enough &= np.fromiter(map(request.features.issubset, nodes.features), np.bool_, len(nodes))
+            enough &= self._having(request.features)
         enough[self._rows(request.excluded | request.closed)] = False
         if request.nodes:
             named = np.zeros(len(nodes), np.bool_)
             named[self._rows(request.nodes)] = True
             enough &= named
-        return None if enough.all() else frozenset([nodes.name[row] for row in np.flatnonzero(enough).tolist()])
+        return None if enough.all() else frozenset(compress(nodes.name, enough.tolist()))
+
+    def _having(self, features: frozenset[str]) -> Bools:
+        """Return the nodes with all these features, shape (nodes,)."""
+        found = self._with_features.get(features)
+        if found is None:
+            nodes = self._snapshot.nodes
+            found = np.fromiter(map(features.issubset, nodes.features), np.bool_, len(nodes))
+            self._with_features[features] = found
+        return found
 
     def _rows(self, names: Iterable[str]) -> list[int]:
         """Return the rows of the named nodes that are in the snapshot."""

@@ -18,7 +18,8 @@ class HeldByNode:
         held, self._ids = snapshot.allocations, snapshot.jobs.id
         rows = np.flatnonzero(jobs[held.job])
         rows = rows[np.argsort(held.node[rows], kind="stable")]
-        self._node, self._job, self._amount = held.node[rows], held.job[rows], held.resources.amount[rows, :COUNTED]
+        self._first = np.searchsorted(held.node[rows], np.arange(len(snapshot.nodes) + 1)).tolist()
+        self._job, self._amount = held.job[rows], held.resources.amount[rows, :COUNTED]
         self._found: dict[int, Mapping[str, Sequence[float]]] = {}
 
     def on(self, node: int) -> Mapping[str, Sequence[float]]:
@@ -28,7 +29,7 @@ class HeldByNode:
         return self._found[node]
 
     def _read(self, node: int) -> Mapping[str, Sequence[float]]:
-        first, end = np.searchsorted(self._node, (node, node + 1)).tolist()
+        first, end = self._first[node], self._first[node + 1]
         found: dict[str, list[float]] = {}
         for row, amount in zip(self._job[first:end].tolist(), self._amount[first:end].tolist(), strict=True):
             before = found.get(self._ids[row])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ class HeldGangs:
     Attributes:
         rows: Their rows in the snapshot, rising.
         ids: Their ids.
+        jobs: The ids of all jobs of the snapshot.
         of_job: What is shown of each of them besides its allocations, shape (jobs with GPUs, columns).
         first: Where the allocations of each begin in `shares`, then their number, shape (jobs with GPUs + 1,).
         places: The row of each allocation in the snapshot, job by job, in the order of the snapshot.
@@ -26,6 +27,7 @@ class HeldGangs:
 
     rows: Ints
     ids: list[str]
+    jobs: Sequence[str]
     of_job: Ints
     first: Ints
     places: Ints
@@ -39,7 +41,7 @@ class HeldGangs:
         """Return which of the jobs are shown otherwise than before, or were not. O(jobs + allocations)."""
         if self.shares.shape[1] != before.shares.shape[1]:  # there were none, or the parts of the nodes were not known
             return np.ones(len(self.ids), np.bool_)
-        at, count, count_before = self._places_in(before), np.diff(self.first), np.diff(before.first)
+        at, count, count_before = self.places_in(before), np.diff(self.first), np.diff(before.first)
         same = at >= 0
         known = np.flatnonzero(same)
         there = at[known]
@@ -50,16 +52,19 @@ class HeldGangs:
         same[np.repeat(known, count[known])[differs]] = False
         return ~same
 
-    def _places_in(self, other: HeldGangs) -> Ints:
-        if self.ids == other.ids:
-            return np.arange(len(self.ids))
-        place = {name: at for at, name in enumerate(other.ids)}
-        return np.fromiter((place.get(name, -1) for name in self.ids), np.int64, len(self.ids))
+    def places_in(self, other: HeldGangs) -> Ints:
+        """Return the place of each job among those of others, shape (jobs with GPUs,); -1: it is none of them."""
+        if self.jobs == other.jobs:
+            place = np.full(len(self.jobs), -1, np.int64)
+            place[other.rows] = np.arange(len(other.rows))
+            return place[self.rows]
+        by_id = {name: at for at, name in enumerate(other.ids)}
+        return np.fromiter((by_id.get(name, -1) for name in self.ids), np.int64, len(self.ids))
 
 
 _NOTHING = np.empty(0, np.int64)
 NO_GANGS = HeldGangs(
-    _NOTHING, [], np.empty((0, 4), np.int64), np.zeros(1, np.int64), _NOTHING, np.empty((0, 3), np.int64)
+    _NOTHING, [], (), np.empty((0, 4), np.int64), np.zeros(1, np.int64), _NOTHING, np.empty((0, 3), np.int64)
 )
 
 
@@ -86,16 +91,19 @@ class HeldGangsReader:
         cluster = self._numbers(clusters)[cluster_of[rows]] if len(clusters) else np.zeros(len(rows), np.int64)
         return HeldGangs(
             rows,
-            [jobs.id[row] for row in rows.tolist()],
+            list(map(jobs.id.__getitem__, rows.tolist())),
+            jobs.id,
             np.stack((cluster, jobs.state[rows], jobs.movable[rows], is_reclaimable(jobs)[rows]), axis=1),
             np.append(first, len(places)),
             places,
             np.column_stack((held.node[places], _whole(gpus[places]), cells[places], _whole(_parts(snapshot)[places]))),
         )
 
-    def _numbers(self, texts: Iterable[str]) -> Ints:
+    def _numbers(self, texts: Sequence[str]) -> Ints:
         number = self._number
-        return np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
+        for text in set(texts).difference(number):
+            number[text] = len(number)
+        return np.array(list(map(number.__getitem__, texts)), np.int64)
 
 
 def _parts(snapshot: Snapshot) -> Floats:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import islice
+from operator import sub
 from typing import NamedTuple
 
 import numpy as np
@@ -196,11 +197,16 @@ class OpportunisticVictims:
         preempted if CPUs or memory are missing. Where parts of nodes are cells all jobs on their GPUs are preempted.
         """
         gpus = Counter(leaf.nodes[0] for pod in found.physical for leaf in pod)
-        rows = [self._demand.row(node) for node in gpus]
-        short = list[float]()
-        for row, count in zip(rows, gpus.values(), strict=True):
-            needed = self._demand.with_promised(row, amounts(request, count))
-            short += [need - there for need, there in zip(needed, self._there(row), strict=True)]
+        demand = self._demand
+        needs = {
+            (row := demand.row(node)): demand.with_promised(row, amounts(request, count))
+            for node, count in gpus.items()
+        }
+        if not self._exact and all(_short(need, demand.free(row)) <= _ROUNDING for row, need in needs.items()):
+            return []
+        rows, short = list(needs), list[float]()
+        for row, needed in needs.items():
+            short += map(sub, needed, self._there(row))
         own = {group.name for group in users(found) if group.name in self._weight} if self._exact else set[str]()
         return self._enough(self._on(rows), short, own) if own or max(short) > _ROUNDING else []
 
@@ -236,3 +242,9 @@ class OpportunisticVictims:
                 chosen.remove(job)
                 short = without
         return chosen
+
+
+def _short(need: Sequence[float], there: Sequence[float]) -> float:
+    """Return the largest difference between what is needed and what is there."""
+    found: float = max(map(sub, need, there))
+    return found

@@ -26,6 +26,7 @@ from tiresias.scheduler.tenants.cell_rows import CellRows
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
+from tiresias.scheduler.tenants.kept_rows import KeptRows
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.own_snapshots import OwnSnapshots
 from tiresias.scheduler.tenants.tenant_decision import (
@@ -36,7 +37,7 @@ from tiresias.scheduler.tenants.tenant_decision import (
 )
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import JobTenants, may_be_opportunistic, tenants_of
+from tiresias.scheduler.tenants.tenant_rules import JobTenants, may_be_opportunistic
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
@@ -46,6 +47,7 @@ class _Cells:
 
     key: Hashable
     occupancy: CellOccupancy
+    rows: CellRows
     nodes: dict[str, VirtualNodes] = field(default_factory=dict)
 
 
@@ -63,6 +65,7 @@ class VirtualClusterRule:
         """`declared`: the VCs. Whether they fit is checked with the first nodes."""
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
+        self._kept = KeptRows()
         self.cells_built = 0
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -71,9 +74,10 @@ class VirtualClusterRule:
         Raises:
             UsageError: The cells of the VCs do not fit the nodes.
         """
-        cells, of_jobs = self._cells_of(snapshot), tenants_of(snapshot.jobs, tenants)
+        cells, names = self._cells_of(snapshot), tuple(tenant.name for tenant in tenants)
+        of_jobs, row_of = self._kept.tenants(snapshot.jobs, names), self._kept.row_of(snapshot.jobs.id)
         cells.occupancy.follow(snapshot, of_jobs)
-        holders = CellHolders(snapshot.jobs.id, cells.occupancy, cells.nodes, of_jobs.owners)
+        holders = CellHolders(row_of, cells.occupancy, cells.nodes, of_jobs.owners)
         owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders)
         opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
         places = zip(of_jobs.owners, owners.pools.parts, strict=True)
@@ -85,6 +89,7 @@ class VirtualClusterRule:
             holders,
             opportunistic,
             lambda chosen: order_among(snapshot, chosen, outside.config, outside.policy),
+            cells.rows.of_node,
         ).run(decisions)
         takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
@@ -117,7 +122,7 @@ class VirtualClusterRule:
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
             rows = CellRows(nodes.name, occupancy.clusters.cells.physical)
             own = {name: VirtualNodes(occupancy, name, nodes, rows) for name in self._declared}
-            self._cells = _Cells(key, occupancy, own)
+            self._cells = _Cells(key, occupancy, rows, own)
         return self._cells
 
 

@@ -11,7 +11,7 @@ from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 Bindings = dict[VirtualCell, PhysicalCell]  # physical leaves by virtual leaf
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class ToBind:
     """A virtual cell to bind, and those of its children that are to be bound."""
 

@@ -137,6 +137,14 @@ class BindingSearch:
         suggested = self.suggested
         return usable if suggested is None else (cell for cell in usable if not suggested.isdisjoint(cell.nodes))
 
+    def _usable_of(self, cells: Iterable[PhysicalCell]) -> list[PhysicalCell]:
+        """Return all that `_usable` yields. Faster for the few cells inside of one."""
+        usable = [cell for cell in cells if cell.virtual is None and (cell.healthy or len(cell.nodes) > 1)]
+        if self.refused:
+            usable = [cell for cell in usable if cell not in self.refused]
+        suggested = self.suggested
+        return usable if suggested is None else [cell for cell in usable if not suggested.isdisjoint(cell.nodes)]
+
     def _match_below(self, to_bind: ToBind, cell: PhysicalCell) -> bool:
         if cell.level == LEAF_LEVEL:
             self.bindings[to_bind.cell] = cell
@@ -148,10 +156,14 @@ class BindingSearch:
 
         Whether a candidate suits a cell does not depend on the other choices, so that each pair is tried once.
         """
-        usable = sorted(self._usable(candidates), key=opportunistic_of)
+        usable = self._usable_of(candidates)
         if len(usable) < len(cells):
             return None
-        return self._assigned(cells, usable, 0, set())
+        usable.sort(key=opportunistic_of)
+        if usable[0].level > LEAF_LEVEL:
+            return self._assigned(cells, usable, 0, set())
+        self.bindings.update(zip([each.cell for each in cells], usable, strict=False))
+        return usable[: len(cells)]
 
     def _assigned(
         self, cells: Sequence[ToBind], usable: Sequence[PhysicalCell], at: int, taken: set[int]

@@ -64,8 +64,7 @@ class CellChain:
 
     def level_of(self, cell_type: str) -> int | None:
         """Return the number of the level of a type; None: the chain does not have it."""
-        names = [level.cell_type for level in self.levels]
-        return names.index(cell_type) + 1 if cell_type in names else None
+        return next((number for number, level in enumerate(self.levels, 1) if level.cell_type == cell_type), None)
 
 
 def chains_of(spec: CellSpecification) -> dict[str, CellChain]:

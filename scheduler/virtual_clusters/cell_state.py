@@ -150,6 +150,11 @@ class CellState:
                 self.bad.doom(state, below)
         return safe
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether all VCs can still receive their cells, of all chains."""
+        return all(state.is_safe for state in self.chains.values())
+
     def keep_safe(self, chain: str) -> bool:
         """Return whether all VCs can still receive their cells of a chain, if necessary with other doomed cells."""
         state = self.chains[chain]
@@ -194,11 +199,13 @@ def _above(cell: PhysicalCell, level: int) -> list[PhysicalCell]:
 
 def _use(leaf: PhysicalCell | VirtualCell, priority: int) -> None:
     set_priority(leaf, priority)
-    if leaf.host.view is not None:
-        leaf.host.view.count(leaf.host.row, priority, 1)
+    host = leaf.host
+    if host.view is not None:
+        host.view.count(host.row, priority, 1)
 
 
 def _stop_using(leaf: PhysicalCell | VirtualCell) -> None:
-    if leaf.host.view is not None:
-        leaf.host.view.count(leaf.host.row, leaf.priority, -1)
+    host = leaf.host
+    if host.view is not None:
+        host.view.count(host.row, leaf.priority, -1)
     set_priority(leaf, FREE)

@@ -134,20 +134,16 @@ class ChainState:
         """Add to the number of leaves that opportunistic jobs use, in each cell above a leaf."""
         cell: PhysicalCell | None = leaf
         while cell is not None:
-            self._count_in(cell, change)
+            cell.opportunistic = self._opportunistic[cell.level][cell.number] = cell.opportunistic + change
             cell = cell.parent
 
     def weigh(self, leaves: Iterable[PhysicalCell], weight: int) -> None:
         """Count each of some leaves as so many more that opportunistic jobs use. O(leaves + cells above them)."""
         weights = dict.fromkeys(leaves, weight)
-        while weights:
+        for level in self._opportunistic[LEAF_LEVEL:]:
             above: dict[PhysicalCell, int] = {}
             for cell, each in weights.items():
-                self._count_in(cell, each)
+                cell.opportunistic = level[cell.number] = cell.opportunistic + each
                 if cell.parent is not None:
                     above[cell.parent] = above.get(cell.parent, 0) + each
             weights = above
-
-    def _count_in(self, cell: PhysicalCell, change: int) -> None:
-        cell.opportunistic += change
-        self._opportunistic[cell.level][cell.number] = cell.opportunistic

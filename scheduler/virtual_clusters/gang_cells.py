@@ -67,7 +67,7 @@ class GangCells:
 
     def _keep_safe(self, group: AffinityGroup) -> bool:
         """Doom other cells, where those that are doomed are needed; return whether all VCs can still receive their cells."""
-        if not self.cells.keeps_guarantees:
+        if not self.cells.keeps_guarantees or self.cells.is_safe:
             return True
         chains = dict.fromkeys(leaf.chain.name for leaf in group.leaves())
         return min(map(self.cells.keep_safe, chains), default=True)
@@ -217,7 +217,7 @@ class GangCells:
 
 def _restore(groups: Iterable[AffinityGroup]) -> None:
     """Groups of which no cell is reserved any more are not being preempted."""
-    for group in groups:
+    for group in dict.fromkeys(groups):
         if all(leaf.state == LeafState.USED for leaf in group.leaves()):
             group.state = GroupState.ALLOCATED
 

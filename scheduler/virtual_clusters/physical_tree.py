@@ -29,8 +29,11 @@ class PhysicalTree:
 
     def leaf(self, chain: str, node: str, index: int) -> PhysicalCell | None:
         """Return a GPU; where its chain does not have it, that of another chain. None: there is none."""
-        chains = (chain, *(name for name in self.cells if name != chain))
-        return next((found for name in chains if (found := self.by_index.get((name, node, index)))), None)
+        found = self.by_index.get((chain, node, index))
+        if found is not None:
+            return found
+        others = (self.by_index.get((name, node, index)) for name in self.cells)
+        return next((leaf for leaf in others if leaf is not None), None)
 
 
 def physical_tree(spec: CellSpecification, chains: Mapping[str, CellChain]) -> PhysicalTree:

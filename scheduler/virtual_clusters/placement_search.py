@@ -107,7 +107,7 @@ class ChosenSearch:
     ) -> None:
         self._gangs, self._virtual, self._suggested, self._refused = gangs, virtual, suggested, refused
         self._chains = tuple(dict.fromkeys(pod[0].chain.name for pod in virtual))
-        unused = any(leaf.preassigned.priority < MIN_GUARANTEED for pod in virtual for leaf in pod)
+        unused = any(pod[0].preassigned.priority < MIN_GUARANTEED for pod in virtual)  # each pod is in one cell
         self.takes_cells = unused or not all(gangs.cells.chains[chain].is_safe for chain in self._chains)
         self._paths: dict[str, BindingPaths] = {}
 
