@@ -13,6 +13,7 @@ from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.place.speed_needs import ALL_ALIKE, LOCALITY_PENALTY, SpeedNeeds
 
 _STYLES = 1000  # more than there are codes
+_CONSOLIDATE = int(Style.CONSOLIDATE)  # compares faster
 
 
 class PlacementRequests:
@@ -28,7 +29,7 @@ class PlacementRequests:
         self._time, self._jobs, self._placer = snapshot.time, jobs, placer
         style = np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style
         self._until = np.full(len(jobs), -math.inf) if jobs.packed_until is None else jobs.packed_until
-        packed = (style == Style.CONSOLIDATE) & (snapshot.time < self._until)
+        packed = (style == _CONSOLIDATE) & (snapshot.time < self._until)
         self._style: list[int] = style.tolist()  # Python's numbers: they are read one by one
         self._packed: list[bool] = packed.tolist()
         kinds = jobs.interference_kind if snapshot.interference is not None else None

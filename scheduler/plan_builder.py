@@ -62,10 +62,10 @@ class PlanBuilder:
         jobs = snapshot.jobs
         self._rank = np.empty(len(jobs), np.int64)
         self._rank[self._ranking.order] = np.arange(len(jobs))
-        running, waiting = jobs.state == _RUNNING, jobs.state == _WAITING
+        running, waiting, total = jobs.state == _RUNNING, jobs.state == _WAITING, int(snapshot.nodes.gpus.sum())
         self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
-        self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
-        self._backlog = int(self._applies.sum()) / max(int(snapshot.nodes.gpus.sum()), 1)
+        self._applies = waiting & jobs.eligible & (jobs.gpus <= total) & ~left_out
+        self._backlog = int(np.count_nonzero(self._applies)) / max(total, 1)
         self._lower_ranked = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
         self._applies &= np.logical_not(self._lower_ranked)
         self._free_only = free_only(jobs)
@@ -166,10 +166,13 @@ class PlanBuilder:
 
     def _everything(self) -> tuple[Floats, Floats]:
         """Return what is free now, and what would be free after all possible preemptions; shape (nodes, columns)."""
-        nodes, jobs = self._snapshot.nodes, self._snapshot.jobs
-        now = free(nodes)
-        going = np.flatnonzero((jobs.state == _RELEASING) | self._competes)
-        return now, now + self._holdings.on_nodes(going)
+        now = free(self._snapshot.nodes)
+        return now, now + self._freed
+
+    @cached_property
+    def _freed(self) -> Floats:
+        """What all possible preemptions would free, shape (nodes, columns)."""
+        return self._holdings.on_nodes(np.flatnonzero((self._snapshot.jobs.state == _RELEASING) | self._competes))
 
     def _assign_all(self, assignment: Assignment, waiting: Ints, selected: Bools) -> bool:
         """waiting: rows in order; selected: which of them the walk took."""

@@ -16,6 +16,8 @@ from tiresias.scheduler.model import Bools, Ints, JobState, Snapshot
 from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
 
+_WAITING = int(JobState.WAITING)  # compares faster
+
 
 class AdmissionRule(Protocol):
     """Which jobs may hold GPUs."""
@@ -67,5 +69,5 @@ ADMISSION: Registry[AdmissionRule] = stages.ADMISSION
 
 def not_admitted(snapshot: Snapshot, rule: str, order: Ints) -> Bools:
     """Waiting jobs that the rule of that name does not admit, shape (jobs,)."""
-    waits: Bools = snapshot.jobs.state == JobState.WAITING
+    waits: Bools = snapshot.jobs.state == _WAITING
     return waits & np.logical_not(ADMISSION[rule].admitted(snapshot, order))

@@ -14,6 +14,8 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, larger, smaller
 from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Snapshot
 
+_RUNNING = int(JobState.RUNNING)  # compares faster
+
 
 def minimum(config: PolicyConfig, cost: Values) -> Values:
     """Seconds of progress before a job may be preempted. cost: seconds that a preemption costs it, nan where that is not known."""
@@ -39,7 +41,7 @@ def protected_until(jobs: Jobs, config: PolicyConfig) -> Floats:
 def is_protected(snapshot: Snapshot, config: PolicyConfig) -> Bools:
     """Running jobs whose minimum run time is not reached; shape (jobs,)."""
     jobs = snapshot.jobs
-    protected: Bools = (jobs.state == JobState.RUNNING) & (snapshot.time < protected_until(jobs, config))
+    protected: Bools = (jobs.state == _RUNNING) & (snapshot.time < protected_until(jobs, config))
     return protected
 
 

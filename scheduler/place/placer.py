@@ -58,7 +58,8 @@ class Placer:
         return kind
 
     def _demand(self, request: Request) -> NodeDemand:
-        alike = replace(request, min_nodes=0, max_nodes=0, gpus_per_node=0)
+        counted = request.min_nodes or request.max_nodes or request.gpus_per_node
+        alike = replace(request, min_nodes=0, max_nodes=0, gpus_per_node=0) if counted else request
         demand = self._demands.get(alike)
         if demand is None:
             groups = self._nodes.topology.nearest_groups

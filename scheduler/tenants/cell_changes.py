@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence, Set
 from functools import partial
+from typing import cast
 
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, MOVABLE, CellOccupancy
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
@@ -122,7 +123,7 @@ def users(found: FoundPlacement) -> list[AffinityGroup]:
 def _free_leaves(node: VirtualCell) -> list[VirtualCell]:
     """Return the free leaves of a node. Those in parts that are bound come first, in the order of the hardware, so that the choice
     does not depend on which of several equal parts is bound."""
-    free = [leaf for leaf in leaves_of(node) if isinstance(leaf, VirtualCell) and leaf.priority == FREE]
+    free = [leaf for leaf in cast("list[VirtualCell]", leaves_of(node)) if leaf.priority == FREE]
     return sorted(free, key=partial(_place_in, node)) if node.level > LEAF_LEVEL + 1 else free
 
 
@@ -140,7 +141,7 @@ def _nearest_leaves(node: VirtualCell, gpus: int) -> list[VirtualCell]:
     free: list[Cell] = list(_free_leaves(node))
     if len(free) < gpus:
         raise ValueError(f"{node!r} has {len(free)} free GPUs, not {gpus}")
-    return [leaf for leaf in closest(free, gpus) if isinstance(leaf, VirtualCell)]
+    return cast("list[VirtualCell]", closest(free, gpus))
 
 
 def _fits(leaves: Sequence[PhysicalCell], node: VirtualCell, gpus: int) -> bool:

@@ -202,8 +202,8 @@ class CellOccupancy:
 
     def weigh(self, group: AffinityGroup, weight: int) -> None:
         """Avoid the GPUs of an opportunistic gang by so much more."""
-        leaves = list(group.leaves())
-        for chain in dict.fromkeys(leaf.chain.name for leaf in leaves) if weight else ():
+        leaves = group.leaves()
+        for chain in {leaf.chain.name: None for leaf in leaves} if weight else ():
             self.clusters.cells.chains[chain].weigh([leaf for leaf in leaves if leaf.chain.name == chain], weight)
 
     def _delete(self, name: str, gang: ShownGang) -> None:

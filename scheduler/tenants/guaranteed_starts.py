@@ -147,7 +147,7 @@ class HardwareBinding:
     def _bind(self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes) -> None:
         row = self._row[job]
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
-        gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
+        gang = GangRequest(job, cluster, GUARANTEED, tuple([(1, gpus) for _, gpus in chosen]))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
         search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
         bound = victims.bind(gang, search, request)
@@ -174,11 +174,11 @@ class HardwareBinding:
             for leaf, cell in zip(physical, virtual, strict=True):
                 leaves.setdefault(leaf.nodes[0], []).append((leaf, cell))
         nodes = sorted(leaves)
-        parts = tuple(self._parts_of(name, [leaf for leaf, _ in leaves[name]]) for name in nodes)
+        parts = tuple([self._parts_of(name, [leaf for leaf, _ in leaves[name]]) for name in nodes])
         return Start(
             job,
-            tuple((name, len(leaves[name])) for name in nodes),
-            tuple(_type_of_cell(leaves[name][0][1]) for name in nodes),
+            tuple([(name, len(leaves[name])) for name in nodes]),
+            tuple([_type_of_cell(leaves[name][0][1]) for name in nodes]),
             parts if any(parts) else (),
         )
 

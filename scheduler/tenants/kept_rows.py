@@ -1,4 +1,4 @@
-"""Indices over the jobs of a snapshot that are kept for the next one, as long as it has the same jobs."""
+"""What is read from the jobs of a snapshot one by one, kept for the next snapshot as long as it has the same jobs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tiresias.scheduler.model import Jobs
+from tiresias.scheduler.model import Jobs, Request
 from tiresias.scheduler.tenants.tenant_rules import JobTenants, tenants_by_name
 
 
 class KeptRows:
-    """The row of each job, and the tenant of each job, for one snapshot after the other."""
+    """The rows, the tenants and the requests of the jobs, for one snapshot after the other."""
 
     def __init__(self) -> None:
         self._ids: Sequence[str] = ()
         self._row_of: Mapping[str, int] = {}
         self._clusters: Sequence[str] | None = ()
         self._tenants = JobTenants((), np.empty(0, np.int64))
+        self._requests: Sequence[Request] = ()
+        self._distinct: Sequence[Request] = ()
 
     def row_of(self, ids: Sequence[str]) -> Mapping[str, int]:
         """Return the row of each job by its id."""
@@ -31,3 +33,9 @@ class KeptRows:
         if names != before.names or len(jobs) != len(before.of) or jobs.virtual_cluster != self._clusters:
             self._clusters, self._tenants = jobs.virtual_cluster, tenants_by_name(jobs, names)
         return self._tenants
+
+    def distinct(self, requests: Sequence[Request]) -> Sequence[Request]:
+        """Return the different requests. Equal ones that are several objects may be there several times."""
+        if requests != self._requests:
+            self._requests, self._distinct = requests, tuple({id(each): each for each in requests}.values())
+        return self._distinct

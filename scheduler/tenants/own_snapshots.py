@@ -6,7 +6,7 @@ hundred. The snapshot of a VC has ranges of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 
@@ -35,6 +35,7 @@ class OwnSnapshots:
         of_jobs: The tenants of the jobs.
         holders: The jobs that hold cells.
         pinned: Names of the nodes that are pinned cells, or in one.
+        requests: The different requests of the jobs.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class OwnSnapshots:
         of_jobs: JobTenants,
         holders: CellHolders,
         pinned: Set[str],
+        requests: Sequence[Request],
     ) -> None:
         self._time, self._seen, self._nodes, self._of_jobs, self._holders = snapshot.time, seen, nodes, of_jobs, holders
-        self._interference = snapshot.interference
+        self._distinct_requests, self._interference = requests, snapshot.interference
         self._trained = snapshot.trained
         self._bindings = list(holders.bindings.values())
         self._hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
@@ -63,7 +65,7 @@ class OwnSnapshots:
     @cached_property
     def _names_hardware(self) -> bool:
         """Whether the request of a job may be another one for virtual nodes."""
-        return any(map(_names_hardware, {id(each): each for each in self._seen.request}.values()))
+        return any(map(_names_hardware, self._distinct_requests))
 
     @cached_property
     def _usable(self) -> Bools:

@@ -107,7 +107,8 @@ class VirtualClusterRule:
         """Let each VC decide on its cells."""
         seen = seen_by_owners(snapshot.jobs, holders.owns)
         pinned = cells.occupancy.clusters.cells.pinned_nodes
-        own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned)
+        requests = self._kept.distinct(snapshot.jobs.request)
+        own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned, requests)
         return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of)
 
     def report(self, *, trees: bool = True) -> CellReport | None:

@@ -133,14 +133,15 @@ class VirtualNodes:
         features = hardware.nodes.features
         if len(hardware.all_features) == 0:
             return (frozenset(),) * len(self.cells)
-        below: dict[frozenset[str] | None, frozenset[str]] = {None: hardware.unpinned_features}
-        found, order = [], bindings.ordered.order
-        for at, row in zip(order.tolist(), bindings.row[order].tolist(), strict=True):
-            possible = None if row >= 0 else bindings.possible.get(at)
-            if possible not in below:
-                below[possible] = frozenset[str]().union(*(features[self._row[name]] for name in possible or ()))
-            found.append(features[row] if row >= 0 else below[possible])
-        return tuple(found)
+        order, possible = bindings.ordered.order, bindings.possible
+        below = {each: self._features_of(each, features) for each in dict.fromkeys(possible.values())}
+        unbound = {at: below[each] for at, each in possible.items()}
+        places = zip(order.tolist(), bindings.row[order].tolist(), strict=True)
+        any_node = hardware.unpinned_features
+        return tuple([features[row] if row >= 0 else unbound.get(at, any_node) for at, row in places])
+
+    def _features_of(self, nodes: Set[str], features: Sequence[frozenset[str]]) -> frozenset[str]:
+        return frozenset[str]().union(*(features[self._row[name]] for name in nodes))
 
     def last_resort(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Bools | None:
         """Return the nodes, in their order, of which all possible hardware is a last resort, shape (nodes,); None: none is known.

@@ -55,9 +55,9 @@ class AffinityGroup:
         """The VC."""
         return self.request.cluster
 
-    def leaves(self) -> Iterator[PhysicalCell]:
-        """Iterate over the physical leaves, pod by pod."""
-        return (leaf for pod in self.physical for leaf in pod if leaf is not None)
+    def leaves(self) -> list[PhysicalCell]:
+        """Return the physical leaves, pod by pod."""
+        return [leaf for pod in self.physical for leaf in pod if leaf is not None]
 
     @property
     def is_whole(self) -> bool:

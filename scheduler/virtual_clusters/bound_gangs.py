@@ -32,7 +32,7 @@ def kept(group: AffinityGroup, bound: BoundGang) -> bool:
     """Whether a group has all GPUs and, where it had one, the guarantee of a placement."""
     had = any(kind for pod in bound.pods for kind in pod.preassigned)
     gpus = sum(len(pod.leaves) for pod in bound.pods)
-    return sum(1 for _ in group.leaves()) == gpus and (group.virtual is not None or not had)
+    return len(group.leaves()) == gpus and (group.virtual is not None or not had)
 
 
 def _pod(leaves: Sequence[tuple[PhysicalCell | None, VirtualCell | None]]) -> PodPlacement:

@@ -213,5 +213,8 @@ def unbind_upward(physical: PhysicalCell) -> None:
     while virtual is not None and virtual.physical is not None and not virtual.physical.pinned:
         unbind(virtual.physical)
         virtual = virtual.parent
-        if virtual is None or any(child.physical is not None for child in virtual.children):
+        if virtual is None:
             return
+        for child in virtual.children:
+            if child.physical is not None:
+                return

@@ -246,7 +246,7 @@ def _lowest_priority(cells: Iterable[VirtualCell], priority: int) -> VirtualCell
         if cell.priority == FREE:
             if cell.physical is None:
                 return cell
-        elif cell.priority < min(priority, lowest):
+        elif cell.priority < priority and cell.priority < lowest:
             found, lowest = cell, cell.priority
     return found
 

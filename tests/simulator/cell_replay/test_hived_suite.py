@@ -125,7 +125,7 @@ def test_stateful_preemption() -> None:
         if pod == "pod33":
             run.replay.delete("pod28")
         if pod == "pod35":
-            leaves = list(run.clusters.groups["group26"].leaves())
+            leaves = run.clusters.groups["group26"].leaves()
             run.replay.delete("pod35")
             assert {(leaf.state, leaf.priority) for leaf in leaves} <= {(LeafState.USED, 4), (LeafState.FREE, FREE)}
         for group in suite()["deleted_preemptor_groups"].get(pod, ()):
