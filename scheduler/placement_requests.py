@@ -29,7 +29,8 @@ class PlacementRequests:
         self._time, self._jobs, self._placer = snapshot.time, jobs, placer
         style = np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style
         self._until = np.full(len(jobs), -math.inf) if jobs.packed_until is None else jobs.packed_until
-        packed = (style == _CONSOLIDATE) & (snapshot.time < self._until)
+        waits = jobs.packed_until is not None
+        packed = (style == _CONSOLIDATE) & (snapshot.time < self._until) if waits else np.zeros(len(jobs), np.bool_)
         self._style: list[int] = style.tolist()  # Python's numbers: they are read one by one
         self._packed: list[bool] = packed.tolist()
         kinds = jobs.interference_kind if snapshot.interference is not None else None

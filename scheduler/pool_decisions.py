@@ -1,6 +1,7 @@
 """The decisions on several pools of jobs and nodes, each with an order of its own.
 
-The pools are ranked together (`pool_ranks.py`), and `decide` is called for those in which a job may start (`idle_pools.py`).
+The pools are ranked together (`pool_ranks.py`), and `decide` is called for those in which a job may start (`idle_pools.py`). Where
+nothing has changed that counts, the plan is that of the decision before (`kept_plans.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide
 from tiresias.scheduler.idle_pools import PooledGpus, idle_plan, idle_pools
+from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Ints, Plan, Quota, Snapshot
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
 from tiresias.scheduler.rank.policy import Policy, Ranking
@@ -132,6 +133,7 @@ def decide_each(
     gpus_of: Callable[[], PooledGpus],
     quotas: tuple[Quota, ...],
     seen: Callable[[int, tuple[Quota, ...]], Snapshot],
+    kept: KeptPlans | None = None,
 ) -> PoolDecisions:
     """Decide on each pool in turn.
 
@@ -143,8 +145,9 @@ def decide_each(
         gpus_of: Returns their GPUs. Called where jobs wait.
         quotas: Slurm's limits. What a pool leaves of them is left to the next one.
         seen: Returns the snapshot that a pool sees, from its index and what is left of the limits.
+        kept: The plans of the pools by index at the decision before; None: there are none.
     """
-    ranks = PoolRanks(pooled)
+    ranks, kept = PoolRanks(pooled), kept or KeptPlans()
     found, parts = idle_pools(ranks, gpus_of, quotas), list[PoolDecision]()
     for at, (pool, is_idle) in enumerate(zip(pools, found.idle.tolist(), strict=True)):
         ranking = partial(ranks.of, at, pool.jobs)
@@ -152,7 +155,8 @@ def decide_each(
             parts.append(IdlePool(pool, partial(seen, at, quotas), ranking))
             continue
         own = seen(at, quotas)
-        parts.append(PoolDecision(pool, own, numbered(decide(own, pool.config, pool.policy, ranking()), own, pool)))
+        plan = kept.decide(at, own, pool.config, pool.policy, ranking())
+        parts.append(PoolDecision(pool, own, numbered(plan, own, pool)))
         quotas = tuple(quota_without(quota, parts[-1]) for quota in quotas)
     return PoolDecisions(tuple(parts), ranks, found.blocked, quotas)
 

@@ -124,7 +124,7 @@ class PoolRanks:
     @cached_property
     def _ranks(self) -> tuple[Ints, Ints, Bools]:
         pooled, count = self.pooled, len(self.pooled.jobs)
-        order = np.argsort(pooled.pool, kind="stable")[count - int(self.first[-1]) :]
+        order = self._by_pool if len(pooled.alike) > 1 or not self.ranked.all() else np.flatnonzero(pooled.inside)
         queue, promoted = np.zeros(count, np.int64), np.zeros(count, np.bool_)
         for each in pooled.alike:
             if not self.ranked[each.pools[0]]:
@@ -134,8 +134,17 @@ class PoolRanks:
             queue[rows], promoted[rows] = keys[each.queue_key], now_promoted
             ids = pooled.jobs.id if len(rows) == count else [pooled.jobs.id[row] for row in rows.tolist()]
             last = [key[rows] for key in demotion_key(pooled.jobs)]
-            order[each.of_job[order]] = rows[ordered([pooled.pool[rows], *last, *keys], ids)]
+            own = rows[ordered([pooled.pool[rows], *last, *keys], ids)]
+            if len(own) == len(order):
+                order = own
+            else:
+                order[each.of_job[order]] = own
         return order, queue, promoted
+
+    @property
+    def _by_pool(self) -> Ints:
+        """The rows of the jobs pool by pool, in each of them rising."""
+        return np.argsort(self.pooled.pool, kind="stable")[len(self.pooled.jobs) - int(self.first[-1]) :]
 
 
 def order_among(snapshot: Snapshot, chosen: Bools, config: PolicyConfig, policy: Policy) -> Ints:

@@ -17,7 +17,9 @@ T = TypeVar("T", Jobs, Nodes, Allocations)
 def rows_of(table: T, rows: Ints) -> T:
     """Return these rows of each column."""
     pick = _picker(rows.tolist())
-    return type(table)(*[_taken(getattr(table, name), rows, pick) for name in table.__dataclass_fields__])
+    columns: list[Any] = [getattr(table, name) for name in table.__dataclass_fields__]
+    taken: list[Any] = [None if column is None else _taken(column, rows, pick) for column in columns]
+    return type(table)(*taken)
 
 
 def _picker(rows: list[int]) -> Callable[[Any], Any]:
@@ -26,10 +28,8 @@ def _picker(rows: list[int]) -> Callable[[Any], Any]:
 
 
 def _taken(column: Any, rows: Ints, pick: Callable[[Any], Any]) -> Any:
-    if column is None:
-        return None
     if isinstance(column, np.ndarray):
-        return column[rows]
+        return column.take(rows, axis=0)  # faster than an index
     if isinstance(column, tuple):
         return pick(column) if column else ()
     return column.rows(rows) if isinstance(column, Resources) else column.of_nodes(rows)

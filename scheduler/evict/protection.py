@@ -8,6 +8,8 @@ most 2 x `protection_limit` seconds more than `min_run`.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
@@ -31,7 +33,7 @@ def first_step(start: Values, steps_from: Values, config: PolicyConfig) -> Value
 def protected_until(jobs: Jobs, config: PolicyConfig) -> Floats:
     """From when on each job may be preempted, as far as its run time matters; shape (jobs,), nan for a job that never ran."""
     start = jobs.last_start
-    costs = np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost
+    costs = math.nan if jobs.preemption_cost is None else jobs.preemption_cost
     steps = start if jobs.progress_from is None else first_step(start, jobs.progress_from, config)
     needed = minimum(config, costs)
     until: Floats = np.where(needed > 0, steps + needed, start)

@@ -197,7 +197,8 @@ class Holdings:
         self._job = held.job[order]
         self.node: Ints = held.node[order]
         self.amount: Floats = held.resources.amount[order]
-        self._first = np.searchsorted(self._job, np.arange(len(snapshot.jobs) + 1))
+        self._first = np.zeros(len(snapshot.jobs) + 1, np.int64)
+        np.cumsum(np.bincount(self._job, minlength=len(snapshot.jobs)), out=self._first[1:])
         self._nodes = len(snapshot.nodes)
 
     def of(self, row: int) -> slice:

@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.place.selected_parts import promised_parts
@@ -33,6 +34,7 @@ def decide_opportunistic(
     tenant: TenantPolicy,
     owners: OwnersDecision,
     row_of: Mapping[str, int],
+    kept: KeptPlans | None = None,
 ) -> PoolDecisions:
     """Decide on the jobs without cells, as one pool.
 
@@ -44,6 +46,7 @@ def decide_opportunistic(
         tenant: The policy that orders them.
         owners: What the virtual clusters have decided: their queues are counted first where a queue is named.
         row_of: The row of each job.
+        kept: Their plan at the decision before; None: there is none.
     """
     config, shown = config_inside(tenant.config), _shown(snapshot.jobs, guaranteed, row_of)
     policy = _without_blocking(tenant.policy)
@@ -64,6 +67,7 @@ def decide_opportunistic(
         lambda: gpus_of(left(), [pool], of_job),
         owners.pools.quotas,
         lambda _, rest: part_of(replace(left(), quotas=rest), pool),
+        kept,
     )
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, Nodes, Quota, Request, Snapshot
+from tiresias.scheduler.model import Allocations, Bools, Floats, Jobs, Nodes, Quota, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.pools import quota_of_rows
 from tiresias.scheduler.resources import Resources
@@ -53,14 +53,6 @@ class OwnSnapshots:
         self._trained = snapshot.trained
         self._bindings = list(holders.bindings.values())
         self._hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
-
-    @cached_property
-    def _position(self) -> Ints:
-        """The position of each job among those of its tenant, shape (jobs,)."""
-        found = np.empty(len(self._seen), np.int64)
-        for rows in self._of_jobs.rows.values():
-            found[rows] = np.arange(len(rows))
-        return found
 
     @cached_property
     def _names_hardware(self) -> bool:
@@ -140,7 +132,7 @@ class OwnSnapshots:
         """Return what the guaranteed gangs of a VC hold."""
         bindings, own = self._holders.bindings[name], self._ranges[name][1]
         node = bindings.ordered.place[bindings.held.at]
-        return Allocations(self._position[self._holders.job[own]], node, Resources(self._held[own]))
+        return Allocations(self._of_jobs.position[self._holders.job[own]], node, Resources(self._held[own]))
 
     def _quotas(self, name: str, quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
         position = positions(len(self._seen), self._of_jobs.rows[name])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiresias.scheduler.idle_pools import PooledGpus
+from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Quota, Snapshot, Start
 from tiresias.scheduler.pool_decisions import NodePool, PoolDecision, PoolDecisions, decide_each
 from tiresias.scheduler.pool_ranks import PooledJobs
@@ -57,6 +58,7 @@ def decide_owners(
     seen: Jobs,
     gpus_of: Callable[[], PooledGpus],
     own_snapshot: Callable[[str, tuple[Quota, ...]], Snapshot],
+    kept: KeptPlans | None = None,
 ) -> OwnersDecision:
     """Decide on each VC in turn.
 
@@ -67,6 +69,7 @@ def decide_owners(
         seen: All jobs, each as its VC sees it (`seen_by_owners`).
         gpus_of: Returns what the VCs own, in the order of `JobTenants.owners`.
         own_snapshot: Returns the snapshot of a VC, from what the VCs before it leave of Slurm's limits.
+        kept: Their plans at the decision before; None: there are none.
     """
     pools, queues = list[NodePool](), 0
     for tenant in tenants:
@@ -76,7 +79,7 @@ def decide_owners(
             queues += len(tenant.config.limits) + 1
     names = of_jobs.owners
     pooled = PooledJobs(snapshot.time, seen, of_jobs.of_owner, [(pool.config, pool.policy) for pool in pools])
-    found = decide_each(pooled, pools, gpus_of, snapshot.quotas, lambda at, left: own_snapshot(names[at], left))
+    found = decide_each(pooled, pools, gpus_of, snapshot.quotas, lambda at, left: own_snapshot(names[at], left), kept)
     return OwnersDecision(found, queues)
 
 

@@ -82,6 +82,14 @@ class JobTenants:
         ends = np.cumsum(np.bincount(self.of, minlength=len(self.names))).tolist()
         return {name: slice(first, end) for name, first, end in zip(self.names, (0, *ends), ends, strict=False)}
 
+    @cached_property
+    def position(self) -> Ints:
+        """The position of each job among those of its tenant, shape (jobs,)."""
+        found = np.empty(len(self.of), np.int64)
+        for rows in self.ranges.values():
+            found[self.order[rows]] = np.arange(rows.stop - rows.start)
+        return found
+
     @property
     def owners(self) -> tuple[str, ...]:
         """The virtual clusters."""

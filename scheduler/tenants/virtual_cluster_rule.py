@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
 from tiresias.scheduler.pool_decisions import IdlePool, PoolDecision
 from tiresias.scheduler.pool_ranks import order_among
@@ -66,6 +67,7 @@ class VirtualClusterRule:
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
         self._kept = KeptRows()
+        self._plans, self._opportunistic_plan = KeptPlans(), KeptPlans()
         self.cells_built = 0
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -92,7 +94,7 @@ class VirtualClusterRule:
             cells.rows.of_node,
         ).run(decisions)
         takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
-        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
+        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, row_of, self._opportunistic_plan)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
 
@@ -109,7 +111,7 @@ class VirtualClusterRule:
         pinned = cells.occupancy.clusters.cells.pinned_nodes
         requests = self._kept.distinct(snapshot.jobs.request)
         own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned, requests)
-        return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of)
+        return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of, self._plans)
 
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return the cells as the newest snapshot shows them; None before the first decision."""

@@ -1,0 +1,125 @@
+"""The newest plan of each of several pools, returned again while nothing has changed on which it depends.
+
+A plan depends on the order of the jobs, on what they request and hold, on the nodes, and on which jobs a minimum run time protects.
+Service, run times and waiting times count by these alone, unless a stage weighs them: then each plan is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide
+from tiresias.scheduler.evict.protection import is_protected
+from tiresias.scheduler.model import Allocations, Jobs, JobState, Nodes, Plan, Snapshot
+from tiresias.scheduler.rank.policy import Policy, Ranking
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
+
+# Of these only the order of jobs depends, their protection, and whether one waits for the fewest nodes.
+_NOT_COMPARED = (
+    "submit", "attained", "ran", "waited", "first_start", "last_start", "preempted", "remaining", "preemption_cost",
+    "progress_from", "progress", "starts", "packed_until",
+)  # fmt: skip
+_JOBS = ("state", *(each.name for each in fields(Jobs) if each.name not in _NOT_COMPARED))  # what changes most, first
+_NODES = tuple(each.name for each in fields(Nodes))
+_TOPOLOGY = tuple(each.name for each in fields(Topology))
+_ALLOCATIONS = tuple(each.name for each in fields(Allocations))
+_RANKING = tuple(each.name for each in fields(Ranking))
+_WITH_TIMES = ("seconds_by_size", "servers_by_gpus", "cpus_by_gpus", "seconds_now")  # of jobs whose size can change
+_BY_ORDER = ("by_policy", "by_rank")  # evictions that weigh nothing unless the policy does
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ranked:
+    """What a plan depends on."""
+
+    snapshot: Snapshot
+    config: PolicyConfig
+    policy: Policy
+    ranking: Ranking
+
+
+class KeptPlans:
+    """The plans."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, tuple[_Ranked, Plan]] = {}
+
+    def decide(
+        self, pool: Hashable, snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking | None
+    ) -> Plan:
+        """Return what `decide` returns. Words about the ranks may be those of the kept plan.
+
+        O(jobs + nodes + allocations) in numpy where the plan is kept.
+
+        Args:
+            pool: Names the pool.
+            snapshot: What the pool sees. Its arrays are kept, so that the caller must not change them later.
+            config, policy, ranking: As of `decide`.
+        """
+        if ranking is None:
+            return decide(snapshot, config, policy)
+        now, before = _Ranked(snapshot, config, policy, ranking), self._of.get(pool)
+        if before is None or not _is_same(before[0], now):
+            before = self._of[pool] = now, decide(snapshot, config, policy, ranking)
+        return before[1]
+
+
+def _is_same(before: _Ranked, now: _Ranked) -> bool:
+    """Return whether the plan of `before` is that of `now`."""
+    one, other = before.snapshot, now.snapshot
+    return (
+        before.config is now.config
+        and before.policy is now.policy
+        and one.interference is other.interference
+        and one.trained is other.trained
+        and _have_same(one.jobs, other.jobs, _JOBS)
+        and _have_same(one.allocations, other.allocations, _ALLOCATIONS)
+        and _have_same(one.nodes, other.nodes, _NODES)
+        and _have_same(before.ranking, now.ranking, _RANKING)
+        and _depends_on_order(before)
+        and _depends_on_order(now)
+        and _are_equal(is_protected(one, now.config), is_protected(other, now.config))
+    )
+
+
+def _depends_on_order(ranked: _Ranked) -> bool:
+    """Return whether the plan depends on service and times by the order and the protection of the jobs alone."""
+    snapshot, config, policy = ranked.snapshot, ranked.config, ranked.policy
+    plain = config.sizing == "fixed" and config.admission == "shared" and not config.defragment
+    plain = plain and config.eviction in _BY_ORDER and not policy.spares
+    plain = plain and all(getattr(snapshot.jobs, name) is None for name in _WITH_TIMES)
+    plain = plain and not snapshot.quotas and not _waits_for_fewest_nodes(snapshot)
+    return plain and not np.any(policy.drains(snapshot.jobs, snapshot.time, config))
+
+
+def _waits_for_fewest_nodes(snapshot: Snapshot) -> bool:
+    jobs = snapshot.jobs
+    until = jobs.packed_until
+    return until is not None and bool(((jobs.state == JobState.WAITING) & (snapshot.time < until)).any())
+
+
+def _have_same(one: object, other: object, columns: tuple[str, ...]) -> bool:
+    return all(_are_equal(getattr(one, name), getattr(other, name)) for name in columns)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Return whether two columns are equal. Resources are compared by their amounts, trees by their columns."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return one.shape == other.shape and bool((one == other).all())
+    if isinstance(one, Resources):
+        return _are_equal(one.amount, other.amount)
+    if isinstance(one, Topology):
+        return _have_same(one, other, _TOPOLOGY)
+    if isinstance(one, tuple) and one and isinstance(one[0], np.ndarray):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
+    return bool(one == other)
