@@ -60,7 +60,9 @@ class KeptPlans:
         Args:
             pool: Names the pool.
             snapshot: What the pool sees. Its arrays are kept, so that the caller must not change them later.
-            config, policy, ranking: As of `decide`.
+            config: As of `decide`.
+            policy: As of `decide`.
+            ranking: As of `decide`; None: the policy has to rank the jobs, and nothing is kept.
         """
         if ranking is None:
             return decide(snapshot, config, policy)
