@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -23,8 +22,8 @@ class CalibrationSample(NamedTuple):
     """One measured step time; the columns of `tiresias interference fit`.
 
     Attributes:
-        seconds: Median of a step beside the generators.
-        seconds_alone: Median of a step just before, alone.
+        seconds: Mean of the steps beside the generators.
+        seconds_alone: Mean of the steps just before, alone.
         cpu: Processors that the step uses alone, as a part of the socket's.
         cpu_same_socket: The same of the generators.
         memory: Memory bandwidth that the step uses alone, as a part of the socket's.
@@ -114,7 +113,11 @@ def samples(
 
 
 class _Timing(NamedTuple):
-    """Median seconds of a step, and processors used."""
+    """Mean seconds of a step, and processors used.
+
+    A step that is shorter than a time slice of the kernel is either not interrupted at all, or for several slices. So the median is that of
+    a step alone, or many times as long, where the mean is what a training waits for.
+    """
 
     seconds: float
     processors: float
@@ -123,10 +126,9 @@ class _Timing(NamedTuple):
 def _timed(run: Callable[[], None], seconds: float) -> _Timing:
     for _ in range(_WARM_UP_STEPS):
         run()
-    times: list[float] = []
-    began, used = time.perf_counter(), time.process_time()
-    while len(times) < _LEAST_STEPS or time.perf_counter() - began < seconds:
-        before = time.perf_counter()
+    count, began, used = 0, time.perf_counter(), time.process_time()
+    while count < _LEAST_STEPS or time.perf_counter() - began < seconds:
         run()
-        times.append(time.perf_counter() - before)
-    return _Timing(statistics.median(times), (time.process_time() - used) / (time.perf_counter() - began))
+        count += 1
+    lasted = time.perf_counter() - began
+    return _Timing(lasted / count, (time.process_time() - used) / lasted)
