@@ -132,7 +132,7 @@ class PoolRanks:
             rows = np.flatnonzero(each.of_job)
             keys, now_promoted = _sort_keys(pooled, each, rows)
             queue[rows], promoted[rows] = keys[each.queue_key], now_promoted
-            ids = pooled.jobs.id if len(rows) == count else [pooled.jobs.id[row] for row in rows.tolist()]
+            ids = pooled.jobs.id if len(rows) == count else list(map(pooled.jobs.id.__getitem__, rows.tolist()))
             last = [key[rows] for key in demotion_key(pooled.jobs)]
             own = rows[ordered([pooled.pool[rows], *last, *keys], ids)]
             if len(own) == len(order):

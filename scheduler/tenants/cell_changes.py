@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import cast
 
-from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, MOVABLE, CellOccupancy
+from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, CellOccupancy
+from tiresias.scheduler.tenants.shown_gangs import MOVABLE
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
 from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, PhysicalCell, VirtualCell, leaves_of
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL

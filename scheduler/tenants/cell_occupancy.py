@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.model import Ints, Jobs, JobState, Snapshot
+from tiresias.scheduler.model import Ints, Snapshot
 from tiresias.scheduler.tenants.held_gangs import NO_GANGS, HeldGangs, HeldGangsReader
-from tiresias.scheduler.tenants.held_parts import held_parts, part_of_gpu, unmanaged_parts
+from tiresias.scheduler.tenants.held_parts import part_of_gpu
+from tiresias.scheduler.tenants.shown_gangs import ShownGang, ShownShare, shown_gang, shown_unmanaged
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
 from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
@@ -30,59 +29,10 @@ from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 GUARANTEED = 0  # the priority of all guaranteed gangs: the order inside of a VC is its policy's
-# how much a GPU in use is avoided, by its users
-RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = 1, 64, 128, 256, 4096
 # How much a GPU of a node that is a last resort is avoided: a cell there is bound before a job is preempted for another one, on
 # nodes of up to 31 GPUs.
 FAILING = 2
-_UNMANAGED = "\0"  # begins the names of gangs that are no jobs
-HeldCells = tuple[tuple[VirtualCell, ...], tuple[int, ...]]  # the virtual nodes of a gang, and its GPUs on each
-
-
-class ShownShare(NamedTuple):
-    """What a snapshot shows of a gang on one node.
-
-    Attributes:
-        node: Name of the node.
-        gpus: Number of its GPUs.
-        cell: Type of the owned cell; "" without a guarantee.
-        parts: GPUs on each of the node's finest parts; (): not known.
-    """
-
-    node: str
-    gpus: int
-    cell: str
-    parts: Parts = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ShownGang:
-    """What a snapshot shows of one gang.
-
-    Attributes:
-        cluster: Its VC.
-        weight: How much its GPUs are avoided.
-        held: What it holds on each node.
-    """
-
-    cluster: str
-    weight: int
-    held: tuple[ShownShare, ...]
-
-    @property
-    def guaranteed(self) -> bool:
-        """Whether it holds cells of its VC."""
-        return any(share.cell for share in self.held)
-
-    @property
-    def has_known_parts(self) -> bool:
-        """Whether the parts of its nodes are known."""
-        return all(share.parts for share in self.held)
-
-
-def is_unmanaged(name: str) -> bool:
-    """Return whether a gang stands for the unmanaged jobs of a node."""
-    return name.startswith(_UNMANAGED)
+HeldCells = tuple[tuple[int, ...], tuple[int, ...]]  # the places of the virtual nodes of a gang, and its GPUs on each
 
 
 class CellOccupancy:
@@ -92,6 +42,7 @@ class CellOccupancy:
         clusters: The VCs.
         shown: What the snapshot shows of each gang, by name.
         outdated: Whether the cells could not be left as the snapshot shows them: this object can follow no other one.
+        places: For each VC the places of its virtual nodes among them.
         held: The cells of the guaranteed gangs of each VC, by name.
         changes: For each VC how often these have changed; while hardware is bad, how often they may be bound to other hardware.
     """
@@ -101,6 +52,7 @@ class CellOccupancy:
         self.clusters = VirtualClusters(spec)
         self.shown: dict[str, ShownGang] = {}
         self.outdated = False
+        self.places = {name: tree.places() for name, tree in self.clusters.cells.clusters.items()}
         self.held: dict[str, dict[str, HeldCells]] = {name: {} for name in spec.virtual_clusters}
         self.changes = dict.fromkeys(self.held, 0)
         self._reader, self._before = HeldGangsReader(), NO_GANGS
@@ -154,11 +106,11 @@ class CellOccupancy:
             found = dict.fromkeys(compress(self._before.ids, gone.tolist()))
         for at in np.flatnonzero(is_changed).tolist():
             row = int(gangs.rows[at])
-            found[gangs.ids[at]] = _shown(snapshot, row, of_jobs.name(row), gangs.allocations(at))
+            found[gangs.ids[at]] = shown_gang(snapshot, row, of_jobs.name(row), gangs.allocations(at))
         return {name: gang for name, gang in found.items() if self.shown.get(name) != gang}
 
     def _changed_unmanaged(self, snapshot: Snapshot) -> dict[str, ShownGang | None]:
-        shown = _shown_unmanaged(snapshot)
+        shown = shown_unmanaged(snapshot)
         gone = [name for name in self._unmanaged if name not in shown]
         self._unmanaged = set(shown)
         return dict.fromkeys(gone) | {name: gang for name, gang in shown.items() if self.shown.get(name) != gang}
@@ -232,8 +184,8 @@ class CellOccupancy:
             if gang.guaranteed:
                 self._lost.add(name)
         else:
-            gpus = held_by(group)
-            self.held[gang.cluster][name] = tuple(gpus), tuple(gpus.values())
+            gpus, places = held_by(group), self.places[gang.cluster]
+            self.held[gang.cluster][name] = tuple(map(places.__getitem__, gpus)), tuple(gpus.values())
             self.changes[gang.cluster] += 1
 
     def _pod(self, share: ShownShare) -> PodPlacement:
@@ -262,45 +214,3 @@ def _of_parts(free: Sequence[PhysicalCell], gpus: int, parts: Parts) -> list[Phy
 def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
     """Return the GPUs that a gang holds on each of its virtual nodes. Those of a pod are on one node, maybe in several parts."""
     return Counter(leaf.host for pod in group.virtual or () for leaf in pod if leaf is not None)
-
-
-def _shown(snapshot: Snapshot, row: int, cluster: str, allocations: Ints) -> ShownGang:
-    """Return what is shown of a job. `allocations`: the rows of those with GPUs."""
-    weight, held = _weight(snapshot.jobs, row), _shares(snapshot, allocations)
-    whole = weight != RELEASING and all(share.cell for share in held)
-    return ShownGang(cluster, weight, tuple(held if whole else [share._replace(cell="") for share in held]))
-
-
-def _shares(snapshot: Snapshot, allocations: Ints) -> list[ShownShare]:
-    """Return what some rows of the allocations show."""
-    held, nodes = snapshot.allocations, snapshot.nodes.name
-    gpus, cells = held.resources["gpus"][allocations].tolist(), held.owned_cell
-    return [
-        ShownShare(nodes[held.node[at]], round(count), cells[at] if cells else "", parts)
-        for at, count, parts in zip(allocations.tolist(), gpus, held_parts(snapshot, allocations), strict=True)
-    ]
-
-
-def _weight(jobs: Jobs, row: int) -> int:
-    """Return how much the GPUs of a job are avoided: more where no policy may preempt it, as its run may lose work."""
-    state = int(jobs.state[row])
-    if state == JobState.RELEASING:
-        return RELEASING
-    if state != JobState.RUNNING:
-        return BLOCKED
-    if jobs.movable[row]:
-        return MOVABLE
-    return PROTECTED if jobs.reclaimable is not None and jobs.reclaimable[row] else BLOCKED
-
-
-def _shown_unmanaged(snapshot: Snapshot) -> dict[str, ShownGang]:
-    held, nodes = snapshot.allocations, snapshot.nodes
-    managed = np.bincount(held.node, held.resources["gpus"], len(nodes))
-    others = np.rint(nodes.gpus - nodes.free["gpus"] - managed).astype(np.int64)
-    parts = unmanaged_parts(snapshot, others)
-    return {
-        _UNMANAGED + nodes.name[row]: ShownGang(
-            "", BLOCKED, (ShownShare(nodes.name[row], int(others[row]), "", parts[row]),)
-        )
-        for row in np.flatnonzero((others > 0) & nodes.usable).tolist()  # no cell of another node is used in any case
-    }

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy, is_unmanaged
+from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_trees import ShownCell, hardware_cells, is_free, virtual_cells
+from tiresias.scheduler.tenants.shown_gangs import is_unmanaged
 from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, VirtualCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
 from tiresias.scheduler.virtual_clusters.virtual_tree import VirtualTree

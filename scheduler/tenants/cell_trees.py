@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy, is_unmanaged
+from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.shown_gangs import is_unmanaged
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import (
     FREE,

@@ -11,10 +11,11 @@ from tiresias.scheduler.model import Bools, Ints, JobState, Rebind, Request, Sna
 from tiresias.scheduler.place.selected_parts import is_of_type, only_part
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
 from tiresias.scheduler.tenants.cell_holders import CellHolders
-from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVABLE, CellOccupancy
+from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.held_parts import parts_of_gpus
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
+from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
 from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell

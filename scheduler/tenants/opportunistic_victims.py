@@ -17,9 +17,9 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Ints, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 from tiresias.scheduler.tenants.cell_changes import CellChanges, users
-from tiresias.scheduler.tenants.cell_occupancy import COVERED, MOVABLE, PROTECTED, RELEASING
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
 from tiresias.scheduler.tenants.held_by_node import HeldByNode
+from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE, PROTECTED, RELEASING
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
 

@@ -40,10 +40,9 @@ class VirtualNodes:
         self._occupancy, self._rows, self._row = occupancy, rows, rows.of_node
         self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
-        self._views = (*tree.views.values(), *tree.pinned_views.values())
-        self.cells = [cell for view in self._views for cell in view.cells if isinstance(cell, VirtualCell)]
+        self._views, self._at = tree.node_views, occupancy.places[cluster]
+        self.cells = list(self._at)
         self.names = tuple(cell.address for cell in self.cells)
-        self._at = {cell: at for at, cell in enumerate(self.cells)}
         self._order = VirtualNodeOrder(self.cells, self.names, self.gpus, len(hardware.topology.groups))
         self._cluster = cluster
         self._changes = -1  # of the VC when it was last read
@@ -94,9 +93,9 @@ class VirtualNodes:
 
     def _held_now(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
-        cells, gpus = zip(*held.values(), strict=True) if held else ((), ())
-        at = np.array(list(map(self._at.__getitem__, chain.from_iterable(cells))), np.int64)
-        count = np.array(list(map(len, cells)), np.int64)
+        places, gpus = zip(*held.values(), strict=True) if held else ((), ())
+        at = np.array(list(chain.from_iterable(places)), np.int64)
+        count = np.array(list(map(len, places)), np.int64)
         return HeldNodes(tuple(held), count, at, np.array(list(chain.from_iterable(gpus)), np.int64))
 
     def _usable_now(self) -> Bools:

@@ -38,6 +38,16 @@ class VirtualTree:
     owned: dict[str, list[int]] = field(default_factory=dict)
 
     @property
+    def node_views(self) -> tuple[NodeView, ...]:
+        """All views, those of the pinned cells last."""
+        return *self.views.values(), *self.pinned_views.values()
+
+    def places(self) -> dict[VirtualCell, int]:
+        """Return the place of each cell among those of all views. O(cells)."""
+        nodes = [cell for view in self.node_views for cell in view.cells if isinstance(cell, VirtualCell)]
+        return dict(zip(nodes, range(len(nodes)), strict=True))
+
+    @property
     def topmost(self) -> list[VirtualCell]:
         """All topmost cells, the pinned ones last."""
         found = [cell for levels in self.preassigned.values() for level in levels for cell in level]
