@@ -57,8 +57,8 @@ class AggregatorLoad:
     Attributes:
         number: Its number, unique in the service.
         parts: The tensors of each job, by job.
-        kept_cycle_s: The cycle is no shorter. A cycle that became shorter when a job ends could be too short for the rest, or slow a job
-            down: each one runs a whole number of times. The aggregator then keeps its cycle.
+        kept_cycle_s: The cycle is no shorter. A cycle that became shorter when a job ends could be too short for the rest, or slow
+            a job down: each one runs a whole number of times. The aggregator then keeps its cycle.
     """
 
     __slots__ = ("_known", "kept_cycle_s", "number", "parts")

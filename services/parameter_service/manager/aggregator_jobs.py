@@ -1,0 +1,111 @@
+"""Aggregators as jobs of Slurm: submitted, listed and cancelled by sbatch, squeue and scancel.
+
+A job's name is tiresias-ps-MANAGER-NUMBER. The queue is searched by user and name, so that the manager finds each of its jobs,
+also one whose submission it did not record because it was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiresias.errors import TiresiasError, Unavailable, one_line
+from tiresias.services.parameter_service.manager.fleet_state import QueuedAggregator
+
+CALL_TIMEOUT_S = 30.0
+_IDENTITY = re.compile(r"[A-Za-z0-9]{1,32}")
+_ENDED = ("already completing or completed", "Invalid job id")
+
+
+@dataclass(frozen=True)
+class AggregatorJobs:
+    """The jobs of one manager.
+
+    Attributes:
+        manager: Its id, letters and digits.
+        script: The batch script that starts an aggregator; it gets the aggregator's number as its argument.
+        partition, qos, account: Where it is submitted; "" for Slurm's default.
+        cpus: CPUs of an aggregator.
+        memory_mib: Memory of an aggregator; 0 for Slurm's default.
+        output: Folder of the output files.
+    """
+
+    manager: str
+    script: Path
+    partition: str = ""
+    qos: str = ""
+    account: str = ""
+    cpus: int = 1
+    memory_mib: int = 0
+    output: Path = Path("/dev")
+
+    def __post_init__(self) -> None:
+        """Check the manager's id. Raises TiresiasError."""
+        if not _IDENTITY.fullmatch(self.manager):
+            raise TiresiasError(f"manager id {self.manager[:40]!r}: 1 to 32 letters and digits")
+
+    def submit(self, number: int) -> int:
+        """Submit the job of an aggregator and return its id.
+
+        Raises:
+            Unavailable: Slurm did not answer, or refused it now; whether it was submitted is unknown.
+        """
+        chosen = {"partition": self.partition, "qos": self.qos, "account": self.account}
+        options = [f"--{name}={value}" for name, value in chosen.items() if value]
+        options += [f"--mem={self.memory_mib}M"] if self.memory_mib else []
+        output = "/dev/null" if self.output == Path("/dev") else str(self.output / f"aggregator-{number}.out")
+        done = _call(
+            "sbatch", "--parsable", f"--job-name={self._name(number)}", "--dependency=singleton", "--no-requeue", "--nodes=1",
+            "--ntasks=1", f"--cpus-per-task={self.cpus}", f"--output={output}", *options, str(self.script), str(number),
+        )  # fmt: skip
+        return int(done.partition(";")[0])
+
+    def queue(self) -> list[QueuedAggregator]:
+        """Return all jobs of this manager that have not ended. Raises Unavailable."""
+        listed = _call("squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%N|%j")
+        return [found for line in listed.splitlines() if (found := self._parsed(line))]
+
+    def cancel(self, slurm_job: int) -> None:
+        """Cancel a job; one that has ended stays ended. Raises Unavailable."""
+        try:
+            _call("scancel", str(slurm_job))
+        except Unavailable as error:
+            if not any(each in str(error) for each in _ENDED):
+                raise
+
+    def _name(self, number: int) -> str:
+        return f"tiresias-ps-{self.manager}-{number}"
+
+    def _parsed(self, line: str) -> QueuedAggregator | None:
+        job, state, node, name = line.split("|", 3)
+        found = re.fullmatch(rf"tiresias-ps-{self.manager}-(\d+)", name.strip())
+        if not found or state not in (
+            "PENDING",
+            "CONFIGURING",
+            "RUNNING",
+            "SUSPENDED",
+            "COMPLETING",
+            "STOPPED",
+            "RESIZING",
+        ):
+            return None
+        return QueuedAggregator(int(job), int(found[1]), state == "RUNNING", node.strip() if state == "RUNNING" else "")
+
+
+def _call(*command: str) -> str:
+    """Run a command of Slurm from a known environment: without the SBATCH_ and SLURM_ variables of a job."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SBATCH_", "SLURM_", "SQUEUE_", "SCANCEL_"))
+    }
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_TIMEOUT_S, env=clean, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{command[0]}: {one_line(error)}") from None
+    if done.returncode:
+        raise Unavailable(f"{command[0]}: {one_line(done.stderr.strip() or done.returncode)}")
+    return done.stdout.strip()

@@ -1,0 +1,130 @@
+"""The journal of the manager: aggregators, jobs with their keys, and the assignment, in one SQLite file of the state folder.
+
+Each write is on the disk before the operation that follows it. Only the manager that leads writes: durable/database.py refuses
+others. The file has a rollback journal and no write-ahead log, for the reason that is given there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiresias.durable.database import Database, fence, make, open_database
+from tiresias.services.parameter_service.manager.fleet_state import FleetMember, FleetState
+
+FILE = "parameter-service.db"
+_CURE = "stop the manager, remove the file and start it again: jobs register anew"
+_TABLES = {
+    "meta": "(name text primary key, value text not null)",
+    "aggregator": "(number integer primary key, state text not null, slurm_job integer not null)",
+    "client": "(job text primary key, uid integer not null, key text not null, content text not null)",
+    "packing": "(id integer primary key check (id = 0), content text not null)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """A registered job.
+
+    Attributes:
+        job: Its name.
+        uid: Its owner.
+        key: Its key, in hexadecimal.
+        content: What registered_jobs.py stores of it.
+    """
+
+    job: str
+    uid: int
+    key: str
+    content: dict[str, Any]
+
+
+class ManagerJournal:
+    """The journal, opened by the manager that leads.
+
+    Args:
+        folder: The state folder; it is created for this user alone.
+        epoch: The epoch of the lead: writes of earlier ones are refused from now on.
+
+    Raises:
+        StateError: The file cannot be used.
+        Superseded: A later epoch leads.
+    """
+
+    def __init__(self, folder: Path, epoch: int) -> None:
+        make(folder)
+        self._db: Database = open_database(folder / FILE)
+        self._db.cure = _CURE
+        try:
+            with self._db.transaction():
+                for name, columns in _TABLES.items():
+                    self._db.execute(f"create table if not exists {name} {columns}")
+            fence(self._db, epoch, tuple(_TABLES))
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Run the writes of the block as one transaction."""
+        with self._db.transaction():
+            yield
+
+    # aggregators
+
+    def members(self) -> dict[int, FleetMember]:
+        """Return the aggregators by number."""
+        rows = self._db.execute("select number, state, slurm_job from aggregator order by number")
+        return {row[0]: FleetMember(row[0], FleetState(row[1]), row[2]) for row in rows}
+
+    def put_member(self, member: FleetMember) -> None:
+        """Write an aggregator."""
+        row = (member.number, member.state.value, member.slurm_job)
+        self._db.execute("insert or replace into aggregator values (?, ?, ?)", row)
+
+    def remove_member(self, number: int) -> None:
+        """Remove an aggregator."""
+        self._db.execute("delete from aggregator where number = ?", (number,))
+
+    # jobs
+
+    def clients(self) -> dict[str, ClientRow]:
+        """Return the registered jobs by name."""
+        rows = self._db.execute("select job, uid, key, content from client order by rowid")
+        return {row[0]: ClientRow(row[0], row[1], row[2], json.loads(row[3])) for row in rows}
+
+    def put_client(self, row: ClientRow) -> None:
+        """Write a job."""
+        self._db.execute(
+            "insert or replace into client values (?, ?, ?, ?)", (row.job, row.uid, row.key, json.dumps(row.content))
+        )
+
+    def remove_client(self, job: str) -> None:
+        """Remove a job."""
+        self._db.execute("delete from client where job = ?", (job,))
+
+    # the assignment
+
+    def packing(self) -> dict[str, Any] | None:
+        """Return the stored assignment (saved_clusters.py); None before the first."""
+        row = self._db.execute("select content from packing").fetchone()
+        return json.loads(row[0]) if row else None
+
+    def put_packing(self, content: dict[str, Any], wanted: Iterable[int], released: Iterable[int]) -> None:
+        """Write the assignment, with the aggregators that it adds and releases, in the transaction of the caller."""
+        self._db.execute("insert or replace into packing values (0, ?)", (json.dumps(content),))
+        members = self.members()
+        for number in wanted:
+            if number not in members:
+                self.put_member(FleetMember(number, FleetState.WANTED))
+        for number in released:
+            if number in members:
+                self.put_member(FleetMember(number, FleetState.CANCELLING, members[number].slurm_job))
