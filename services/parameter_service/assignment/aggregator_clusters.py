@@ -7,7 +7,8 @@ allocated ones cannot hold gets new ones at once, as many as the budget of all c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool, TensorKey
 from tiresias.services.parameter_service.assignment.assignment_rules import (
@@ -46,19 +47,21 @@ class AggregatorClusters:
         self._next_cluster = 0
         self._next_scaling_s = period_s
         self._first = 0  # number of the next new aggregator
+        self._reserved: dict[str, tuple[int, ...]] = {}  # aggregators of jobs that are profiled
         self._changed: set[int] = set()  # clusters with arrivals or ends since their last scaling
 
     # what is where
 
     @property
     def allocated(self) -> int:
-        """Aggregators of all clusters, spare ones included."""
-        return sum(len(pool.loads) for pool in self._pools.values())
+        """Aggregators of all clusters, spare and reserved ones included."""
+        return sum(len(pool.loads) for pool in self._pools.values()) + sum(map(len, self._reserved.values()))
 
     @property
     def numbers(self) -> frozenset[int]:
         """The numbers of the allocated aggregators."""
-        return frozenset(number for pool in self._pools.values() for number in pool.loads)
+        reserved = (number for numbers in self._reserved.values() for number in numbers)
+        return frozenset(number for pool in self._pools.values() for number in pool.loads).union(reserved)
 
     @property
     def jobs(self) -> dict[str, JobWork]:
@@ -75,7 +78,36 @@ class AggregatorClusters:
 
     # events
 
+    def reserve(self, job: str, count: int) -> tuple[int, ...]:
+        """Allocate aggregators for the profile of a job; its arrival releases them. Raises NoAggregatorLeft."""
+        if (left := self.budget - self.allocated) < count:
+            raise NoAggregatorLeft(
+                f"job {job}: its profile needs {count} aggregators, {max(left, 0)} of {self.budget} are left"
+            )
+        self._reserved[job] = tuple(range(self._first, self._first + count))
+        self._first += count
+        return self._reserved[job]
+
+    def reserved(self, job: str) -> tuple[int, ...]:
+        """Return the aggregators of a job that is profiled."""
+        return self._reserved.get(job, ())
+
     def arrive(self, work: JobWork) -> None:
+        """Assign a job. Where it needs new aggregators, it gets those of its profile first.
+
+        Raises:
+            NoAggregatorLeft: Not now: no cluster can take the job within the budget.
+            JobTooLarge: Never.
+        """
+        reserved = self._reserved.pop(work.job, ())
+        try:
+            self._arrive(work, reserved)
+        except AssignmentRefused:
+            if reserved:
+                self._reserved[work.job] = reserved
+            raise
+
+    def _arrive(self, work: JobWork, reserved: tuple[int, ...]) -> None:
         """Assign a job in the cluster that fits best: the one with sufficient and the least idle time. Where none has enough, the
         one that needs the fewest new aggregators, or a new cluster.
 
@@ -93,7 +125,7 @@ class AggregatorClusters:
             *((each, True) for each in tried),
         ]:
             try:
-                self._arrive_in(number, work, repack)
+                self._arrive_in(number, work, repack, reserved)
             except NoAggregatorLeft as error:
                 refused = error
             else:
@@ -102,6 +134,8 @@ class AggregatorClusters:
 
     def end(self, job: str) -> None:
         """Remove a job; its aggregators stay allocated until the next scaling."""
+        if self._reserved.pop(job, None) is not None:
+            return
         number = self._cluster_of.pop(job)
         self._pools[number].end(job)
         self._changed.add(number)
@@ -130,6 +164,23 @@ class AggregatorClusters:
         self._pools = {number: pool for number, pool in self._pools.items() if pool.loads}
         return released
 
+    # storage
+
+    def stored(self) -> dict[str, Any]:
+        """Return a JSON object for `restore`: where the tensors are; the profiles of the jobs are stored by the caller."""
+        pools = {str(number): pool.stored() for number, pool in self._pools.items()}
+        reserved = {job: list(numbers) for job, numbers in self._reserved.items()}
+        return {"pools": pools, "reserved": reserved, "first": self._first, "next_cluster": self._next_cluster}
+
+    def restore(self, content: dict[str, Any], jobs: Mapping[str, JobWork]) -> None:
+        """Take over a stored state."""
+        pools = content["pools"].items()
+        self._pools = {int(number): AggregatorPool.restored(self.rules, each, jobs) for number, each in pools}
+        self._cluster_of = {job: number for number, pool in self._pools.items() for job in pool.jobs}
+        self._reserved = {job: tuple(numbers) for job, numbers in content["reserved"].items()}
+        self._first, self._next_cluster = content["first"], content["next_cluster"]
+        self._changed = set(self._pools)
+
     # inner
 
     def _by_fit(self, work: JobWork) -> list[int]:
@@ -141,9 +192,13 @@ class AggregatorClusters:
 
         return sorted(self._pools, key=key)
 
-    def _arrive_in(self, number: int, work: JobWork, repack: bool) -> None:
+    def _arrive_in(self, number: int, work: JobWork, repack: bool, reserved: tuple[int, ...]) -> None:
         pool = self._pools.get(number) or AggregatorPool(self.rules, 0)
-        self._within_budget(pool, lambda chosen: chosen.arrive(work, repack), work.servers)
+        pool.preferred = list(reserved)
+        try:
+            self._within_budget(pool, lambda chosen: chosen.arrive(work, repack), work.servers)
+        finally:
+            pool.preferred = []
         self._pools[number], self._cluster_of[work.job] = pool, number
         self._changed.add(number)
         self._next_cluster = max(self._next_cluster, number + 1)

@@ -143,6 +143,10 @@ class AggregatorLoad:
         if slower or not self.keeps_its_cycle:
             self.kept_cycle_s, self._known = before, None
 
+    def keep_cycle(self, cycle_s: float) -> None:
+        """Set the cycle below which it does not become shorter; 0 for none."""
+        self.kept_cycle_s, self._known = cycle_s, None
+
     def copy(self) -> AggregatorLoad:
         """Return a copy that can be changed."""
         other = AggregatorLoad(self.number)

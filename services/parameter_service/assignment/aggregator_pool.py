@@ -13,6 +13,7 @@ Each operation leaves every aggregator within its cycle and every job below the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
 from tiresias.services.parameter_service.assignment.assignment_rules import (
@@ -44,10 +45,10 @@ class AggregatorPool:
         self.rules, self.most = rules, most
         self.loads: dict[int, AggregatorLoad] = {}
         self.jobs: dict[str, JobWork] = {}
+        self.preferred: list[int] = []  # numbers that new aggregators get first
         self._next = first
-        self._own: dict[
-            str, frozenset[int]
-        ] = {}  # aggregators that reverts gave to a job alone: no other job gets them
+        # of reverted jobs; no other job gets these aggregators
+        self._own: dict[str, frozenset[int]] = {}
 
     # what is where
 
@@ -77,6 +78,29 @@ class AggregatorPool:
     def number_from(self, first: int) -> None:
         """New aggregators get this number and higher ones."""
         self._next = max(self._next, first)
+
+    def stored(self) -> dict[str, Any]:
+        """Return what `restored` needs besides the jobs, as a JSON object."""
+        loads = {
+            str(number): [load.kept_cycle_s, {job: list(part.tensors) for job, part in load.parts.items()}]
+            for number, load in self.loads.items()
+        }
+        return {"loads": loads, "own": {job: sorted(numbers) for job, numbers in self._own.items()}}
+
+    @classmethod
+    def restored(cls, rules: AssignmentRules, content: dict[str, Any], jobs: Mapping[str, JobWork]) -> AggregatorPool:
+        """Return the pool of a stored object; `jobs` has at least its jobs."""
+        pool = cls(rules, 0)
+        for number, (kept_cycle_s, parts) in content["loads"].items():
+            load = pool.loads[int(number)] = AggregatorLoad(int(number))
+            for job, tensors in parts.items():
+                pool.jobs[job] = jobs[job]
+                for tensor in tensors:
+                    load.put(jobs[job], tensor)
+            load.keep_cycle(kept_cycle_s)
+        pool._own = {job: frozenset(numbers) for job, numbers in content["own"].items()}
+        pool._next = max([0, *(number + 1 for number in pool.loads)])
+        return pool
 
     # jobs
 
@@ -217,7 +241,8 @@ class _Trial:
     def __init__(self, pool: AggregatorPool, most_new: int) -> None:
         spare = sorted(number for number, load in pool.loads.items() if not load.parts)
         fresh = range(pool._next, pool._next + max(pool.most - len(pool.loads), 0))
-        self._numbers = iter([*spare, *fresh][: max(most_new, 0)])
+        new = [*(number for number in pool.preferred if number not in pool.loads), *fresh][: len(fresh)]
+        self._numbers = iter([*spare, *new][: max(most_new, 0)])
         self.added: list[AggregatorLoad] = []
 
     def add(self) -> AggregatorLoad | None:

@@ -69,7 +69,7 @@ class FleetKeeper:
                 self._journal.put_member(FleetMember(number, FleetState.SUBMITTING))
                 self._journal.put_member(FleetMember(number, FleetState.SUBMITTED, self._slurm.submit(number)))
             case Adopt(number, slurm_job):
-                state = FleetState.SUBMITTED if slurm_job else FleetState.WANTED
+                state = FleetState.SUBMITTED if slurm_job else FleetState.REQUESTED
                 self._journal.put_member(FleetMember(number, state, slurm_job))
             case Cancel(slurm_job):
                 self._slurm.cancel(slurm_job)

@@ -1,6 +1,6 @@
 """The aggregators of the service as Slurm jobs: their states, and what is to be done next. Pure.
 
-WANTED -> SUBMITTING -> SUBMITTED -> CANCELLING -> (removed)
+REQUESTED -> SUBMITTING -> SUBMITTED -> CANCELLING -> (removed)
 
 A state is written to the journal before the operation that it names. The name of a Slurm job has the aggregator's number, so that
 after a kill the queue shows whether the operation took place. Two jobs of one name never run at the same time: they are submitted
@@ -19,7 +19,7 @@ from typing import NamedTuple
 class FleetState(Enum):
     """The state of an aggregator."""
 
-    WANTED = "wanted"
+    REQUESTED = "requested"
     SUBMITTING = "submitting"
     SUBMITTED = "submitted"
     CANCELLING = "cancelling"
@@ -106,7 +106,7 @@ def next_actions(
         kept, added = _of_member(member, found)
         actions += [Cancel(job) for job in found if job != kept]
         actions += added
-        if member.state in (FleetState.WANTED, FleetState.SUBMITTING) and not found:
+        if member.state in (FleetState.REQUESTED, FleetState.SUBMITTING) and not found:
             to_submit.append(number)
     actions += [Submit(number) for number in to_submit[: max(budget - len(queue), 0)]]
     return actions

@@ -118,13 +118,13 @@ class ManagerJournal:
         row = self._db.execute("select content from packing").fetchone()
         return json.loads(row[0]) if row else None
 
-    def put_packing(self, content: dict[str, Any], wanted: Iterable[int], released: Iterable[int]) -> None:
+    def put_packing(self, content: dict[str, Any], requested: Iterable[int], released: Iterable[int]) -> None:
         """Write the assignment, with the aggregators that it adds and releases, in the transaction of the caller."""
         self._db.execute("insert or replace into packing values (0, ?)", (json.dumps(content),))
         members = self.members()
-        for number in wanted:
+        for number in requested:
             if number not in members:
-                self.put_member(FleetMember(number, FleetState.WANTED))
+                self.put_member(FleetMember(number, FleetState.REQUESTED))
         for number in released:
             if number in members:
                 self.put_member(FleetMember(number, FleetState.CANCELLING, members[number].slurm_job))

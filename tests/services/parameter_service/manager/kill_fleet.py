@@ -1,8 +1,8 @@
 """Keep a fleet until right before or right after the n-th write of the journal or call of Slurm; then send SIGKILL to this process.
 
-    python3 kill_fleet.py STATE MANAGER SCRIPT BUDGET EPOCH WANTED RELEASED POINT
+    python3 kill_fleet.py STATE MANAGER SCRIPT BUDGET EPOCH REQUESTED RELEASED POINT
 
-WANTED and RELEASED are numbers, with commas; POINT 0 never kills: the fleet is kept until nothing is left to do.
+REQUESTED and RELEASED are numbers, with commas; POINT 0 never kills: the fleet is kept until nothing is left to do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiresias.services.parameter_service.manager.aggregator_jobs import Aggregat
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 
-STATE, MANAGER, SCRIPT, BUDGET, EPOCH, WANTED, RELEASED, POINT = sys.argv[1:]
+STATE, MANAGER, SCRIPT, BUDGET, EPOCH, REQUESTED, RELEASED, POINT = sys.argv[1:]
 passed = 0
 
 
@@ -50,7 +50,7 @@ for owner, name in (
 ):
     _deadly(owner, name)
 journal = ManagerJournal(Path(STATE), int(EPOCH))
-numbers = [[int(each) for each in text.split(",") if each] for text in (WANTED, RELEASED)]
+numbers = [[int(each) for each in text.split(",") if each] for text in (REQUESTED, RELEASED)]
 with journal.together():
     journal.put_packing({}, *numbers)
 keeper = FleetKeeper(journal, AggregatorJobs(MANAGER, Path(SCRIPT)), int(BUDGET))

@@ -1,4 +1,4 @@
-"""Which Slurm jobs of aggregators are submitted and cancelled: every interruption leads to the wanted ones, within the budget."""
+"""Which Slurm jobs of aggregators are submitted and cancelled: interruptions leave the requested ones, within the budget."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_released_aggregator_is_cancelled_and_then_forgotten() -> None:
 
 def test_the_budget_counts_jobs_that_have_not_ended() -> None:
     members = members_of(
-        FleetMember(1, SUBMITTED, 7), FleetMember(2, FleetState.WANTED), FleetMember(3, FleetState.WANTED)
+        FleetMember(1, SUBMITTED, 7), FleetMember(2, FleetState.REQUESTED), FleetMember(3, FleetState.REQUESTED)
     )
     assert next_actions(members, [waiting(7, 1)], budget=2) == [Submit(2)]
     assert next_actions(members, [waiting(7, 1)], budget=0) == []
@@ -117,10 +117,10 @@ def test_kills_at_any_point_leave_the_wanted_aggregators(
 
 def _change(journal: ManagerJournal, data: st.DataObject, budget: int) -> None:
     members, first = journal.members(), max([0, *journal.members()]) + 1
-    wanted = range(first, first + data.draw(st.integers(0, budget - len(members))))
+    requested = range(first, first + data.draw(st.integers(0, budget - len(members))))
     released = [number for number in members if data.draw(st.booleans())]
     with journal.together():
-        journal.put_packing({}, wanted, released)
+        journal.put_packing({}, requested, released)
 
 
 def _settle(folder: Path, queue: QueueInMemory, budget: int) -> None:
@@ -139,7 +139,7 @@ def test_a_superseded_manager_writes_nothing(tmp_path: Path) -> None:
     earlier = ManagerJournal(tmp_path, 1)
     later = ManagerJournal(tmp_path, 2)
     with pytest.raises(Superseded):
-        earlier.put_member(FleetMember(1, FleetState.WANTED))
+        earlier.put_member(FleetMember(1, FleetState.REQUESTED))
     later.put_client(ClientRow("a", 1000, "00", {"servers": 2}))
     later.put_client(ClientRow("a", 1000, "11", {"servers": 3}))
     assert later.clients() == {"a": ClientRow("a", 1000, "11", {"servers": 3})}

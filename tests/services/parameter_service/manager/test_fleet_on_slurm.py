@@ -13,9 +13,11 @@ BUDGET = 3
 POINTS = range(1, 17)
 
 
-def run_fleet(cluster: Cluster, epoch: int, wanted: str, released: str, point: int) -> subprocess.CompletedProcess[str]:
+def run_fleet(
+    cluster: Cluster, epoch: int, requested: str, released: str, point: int
+) -> subprocess.CompletedProcess[str]:
     fixed = ["python3", KILL_FLEET, "/shared/fleet", "m1", "/shared/aggregator.sh", str(BUDGET)]
-    command = [*fixed, str(epoch), wanted, released, str(point)]
+    command = [*fixed, str(epoch), requested, released, str(point)]
     return cluster.run(command, user="alice", check=False)
 
 
@@ -39,14 +41,14 @@ def test_no_orphan_and_no_second_aggregator_after_kills_at_every_point(cluster: 
     cluster.run(["chown", "alice", "/shared/fleet"])
     killed, first = 0, 1
     for point in POINTS:
-        wanted, released = f"{first},{first + 1}", f"{first - 2},{first - 1}" if first > 1 else ""
-        done = run_fleet(cluster, 2 * point, wanted, released, point)
+        requested, released = f"{first},{first + 1}", f"{first - 2},{first - 1}" if first > 1 else ""
+        done = run_fleet(cluster, 2 * point, requested, released, point)
         killed += done.returncode in (137, -9)
         assert len(queued(cluster)) <= BUDGET
-        settled = run_fleet(cluster, 2 * point + 1, wanted, released, 0)
+        settled = run_fleet(cluster, 2 * point + 1, requested, released, 0)
         assert settled.returncode == 0, settled.stderr
         members = dict(each.split("=") for each in settled.stdout.split())
-        assert sorted(members) == sorted(wanted.split(","))
+        assert sorted(members) == sorted(requested.split(","))
         assert queued(cluster) == {f"tiresias-ps-m1-{number}": job for number, job in members.items()}
         first += 2
     assert killed == len(POINTS), "each point is reached"

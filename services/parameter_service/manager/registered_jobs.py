@@ -1,0 +1,206 @@
+"""The jobs of the service from their registration to their end, and where their tensors are; each change is in the journal first.
+
+registered -> profiling (on aggregators of its own, as PAA assigns its blocks) -> assigned (by pseudocode 3) -> removed
+
+`target` is the aggregator that a block is assigned to, `at` the one that has its master copy; they differ while it migrates. An
+aggregator is released when neither an assignment nor a master copy needs it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tiresias.errors import UsageError
+from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
+from tiresias.services.parameter_service.assignment.aggregator_pool import TensorKey
+from tiresias.services.parameter_service.assignment.assignment_rules import NoAggregatorLeft
+from tiresias.services.parameter_service.assignment.job_work import JobWork
+from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
+from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
+from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
+from tiresias.services.parameter_service.wire.handshake import KEY_BYTES
+from tiresias.services.parameter_service.wire.peer_identity import JOB_NAME
+
+MAX_SERVERS = 256
+MAX_TENSORS = 65_536
+
+
+class RegisteredJobs:
+    """The jobs; restored from the journal, so that a restart moves no tensor and stops no training.
+
+    Args:
+        journal: The journal.
+        clusters: The aggregators, without jobs: their content is restored here.
+    """
+
+    def __init__(self, journal: ManagerJournal, clusters: AggregatorClusters) -> None:
+        self._journal, self._clusters = journal, clusters
+        self._clients = journal.clients()
+        self._feedback: dict[str, LossFeedback] = {}
+        if stored := journal.packing():
+            clusters.restore(
+                stored, {job: _work(row) for job, row in self._clients.items() if "iteration_s" in row.content}
+            )
+
+    # what is known
+
+    def key_of(self, job: str) -> bytes | None:
+        """Return the key of a job, None for an unknown one."""
+        row = self._clients.get(job)
+        return bytes.fromhex(row.key) if row else None
+
+    def owner_of(self, job: str) -> int:
+        """Return the uid of a job's owner. Raises UsageError."""
+        return self._row(job).uid
+
+    def target(self, job: str) -> dict[str, int]:
+        """Return the aggregator that each block is assigned to. Raises UsageError."""
+        content = self._row(job).content
+        if "iteration_s" in content:
+            assigned = self._clusters.pool_of(job).assignment()
+            return {tensor: number for (name, tensor), number in assigned.items() if name == job}
+        return dict(content.get("at", {}))
+
+    def moves(self) -> dict[TensorKey, tuple[int, int]]:
+        """Return the blocks whose master copy is not where they are assigned to: (from, to)."""
+        found = {}
+        for job, row in self._clients.items():
+            target = self.target(job)
+            found.update(
+                {
+                    (job, name): (at, target[name])
+                    for name, at in row.content.get("at", {}).items()
+                    if target[name] != at
+                }
+            )
+        return found
+
+    # events
+
+    def register(self, job: str, uid: int, key: bytes, servers: int, workers: int) -> None:
+        """Register a job; a repeated registration by its owner with the same key changes nothing.
+
+        Raises:
+            UsageError: A name, number or key that is not allowed, or a name that is in use.
+            NoAggregatorLeft: Not now: the budget has not as many aggregators left as the job declared servers.
+        """
+        if not JOB_NAME.fullmatch(job) or len(key) != KEY_BYTES or not 0 < servers <= MAX_SERVERS or workers < 1:
+            raise UsageError(
+                "registration: a name of up to 64 letters, digits, '.', '_', '-'; a key of 32 bytes; 1 to 256 servers"
+            )
+        row = self._clients.get(job)
+        if row is not None:
+            if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
+                raise UsageError(f"job {job} is registered already")
+            return
+        self._clusters.reserve(job, servers)
+        self._store(ClientRow(job, uid, key.hex(), {"servers": servers, "workers": workers}))
+
+    def init(self, job: str, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Place the tensors of a job for its profile, and return the aggregator of each block. Repeated, it returns where they are.
+
+        Args:
+            job: Its name.
+            sizes: Parameters of each tensor.
+
+        Raises:
+            UsageError: No such job, sizes that are none, or other tensors than before.
+        """
+        row = self._row(job)
+        if "at" in row.content:
+            if row.content["sizes"] != dict(sizes):
+                raise UsageError(
+                    f"job {job} has other tensors than those that it declared first; end it, then register it anew"
+                )
+            return self.target(job)
+        if not 0 < len(sizes) <= MAX_TENSORS:
+            raise UsageError(f"job {job} has {len(sizes)} tensors; 1 to {MAX_TENSORS} are allowed")
+        try:
+            blocks = blocks_of(sizes, row.content["servers"])
+        except ValueError as error:
+            raise UsageError(f"job {job}: {error}") from None
+        numbers = self._clusters.reserved(job)
+        placed = {each.name: numbers[each.server] for each in blocks}
+        self._store(_with(row, sizes=dict(sizes), at=placed))
+        return placed
+
+    def profiled(self, job: str, iteration_s: float, work_s: Mapping[str, float]) -> None:
+        """Assign a job by its profile: seconds of an iteration, and of each block's work in it. `moves` has what is to migrate.
+
+        Where no cluster can take it within the budget, it keeps the aggregators of its profile. Raises UsageError, JobTooLarge.
+        """
+        row = self._row(job)
+        if work_s.keys() != row.content.get("at", {}).keys():
+            raise UsageError(f"job {job}: the profile has other blocks than the job")
+        if "iteration_s" in row.content:
+            return
+        row = _with(row, iteration_s=iteration_s, work=dict(work_s))
+        try:
+            self._clusters.arrive(_work(row))
+        except NoAggregatorLeft:
+            return
+        self._store(row)
+
+    def observe(self, job: str, iteration_s: float) -> LossVerdict:
+        """Count a measured iteration of an assigned job that does not migrate; revert its assignment after too large a loss."""
+        row = self._row(job)
+        if "iteration_s" not in row.content or row.content["at"] != self.target(job):
+            return LossVerdict.MEASURING
+        feedback = self._feedback.setdefault(
+            job, LossFeedback(row.content["iteration_s"], self._clusters.rules.loss_limit)
+        )
+        verdict = feedback.observe(iteration_s)
+        if verdict is LossVerdict.REVERT:
+            try:
+                self._clusters.revert(job)
+            except NoAggregatorLeft:
+                return LossVerdict.KEEP
+            self._store(row)
+        return verdict
+
+    def migrated(self, job: str, blocks: Iterable[str], to: int) -> None:
+        """Record that an aggregator has the master copies of these blocks."""
+        row = self._row(job)
+        self._store(_with(row, at={**row.content["at"], **dict.fromkeys(blocks, to)}))
+
+    def end(self, job: str) -> None:
+        """Remove a job. An unknown one is removed already."""
+        if self._clients.pop(job, None) is None:
+            return
+        self._feedback.pop(job, None)
+        self._clusters.end(job)
+        self._write(lambda: self._journal.remove_client(job))
+
+    def scale(self, now_s: float) -> None:
+        """Empty and release aggregators at the end of a scaling period."""
+        if self._clusters.scale_if_due(now_s):
+            self._write(lambda: None)
+
+    # inner
+
+    def _row(self, job: str) -> ClientRow:
+        if job not in self._clients:
+            raise UsageError(f"job {job[:64]} is not registered")
+        return self._clients[job]
+
+    def _store(self, row: ClientRow) -> None:
+        self._clients[row.job] = row
+        self._write(lambda: self._journal.put_client(row))
+
+    def _write(self, change: Any) -> None:
+        """Write a change and the assignment in one transaction."""
+        needed = self._clusters.numbers.union(*(row.content.get("at", {}).values() for row in self._clients.values()))
+        with self._journal.together():
+            change()
+            released = self._journal.members().keys() - needed
+            self._journal.put_packing(self._clusters.stored(), sorted(self._clusters.numbers), sorted(released))
+
+
+def _work(row: ClientRow) -> JobWork:
+    return JobWork(row.job, row.content["iteration_s"], row.content["servers"], row.content["work"])
+
+
+def _with(row: ClientRow, **changes: Any) -> ClientRow:
+    return ClientRow(row.job, row.uid, row.key, {**row.content, **changes})

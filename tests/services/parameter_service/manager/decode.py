@@ -1,0 +1,12 @@
+"""Print the uid and the payload of the credential on standard input, or why it is refused."""
+
+import sys
+
+from tiresias.services.parameter_service.manager.munge_credential import CredentialRefused, decode_credential
+
+try:
+    uid, payload = decode_credential(sys.stdin.read().strip())
+except CredentialRefused as error:
+    print("refused:", error)
+else:
+    print(uid, payload.hex())
