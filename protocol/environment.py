@@ -136,6 +136,12 @@ ELASTIC = _variable(
     "tsbatch, the supervisor",
     "MIN-MAX[:STEP]: the numbers of GPUs that the job can use; unset: those that it requests",
 )
+PARAMETER_SERVICE = _variable(
+    "TIRESIAS_PARAMETER_SERVICE",
+    "the user at submission",
+    "the agent of the parameter service, in the training program",
+    "path of the job file of the parameter service: the job's name and key, and the addresses of aggregators",
+)
 SERVER_COUNTS = _variable(
     "TIRESIAS_SERVER_COUNTS",
     "tsbatch from its option `--servers`, or the user at submission",

@@ -23,6 +23,7 @@ for module in pkgutil.walk_packages(tiresias.__path__, "tiresias."):
 print(json.dumps(found))
 """
 ADAPTERS = "tiresias.checkpoint.adapters."
+AGENT = "tiresias.services.parameter_service.agent."
 FRAMEWORKS = {  # of the modules that are for programs which have the framework
     f"{ADAPTERS}encoding": "torch",
     f"{ADAPTERS}torch": "torch",
@@ -33,6 +34,10 @@ FRAMEWORKS = {  # of the modules that are for programs which have the framework
     f"{ADAPTERS}hf": "torch",
     f"{ADAPTERS}lightning": "lightning",
     f"{ADAPTERS}submitit": "submitit",
+    f"{AGENT}ddp_hook": "torch",
+    f"{AGENT}service_optimizer": "torch",
+    f"{AGENT}tensor_buffers": "torch",
+    f"{AGENT}torch_optimizers": "torch",
     "tiresias.simulator.learning.actor_critic": "torch",
     "tiresias.simulator.learning.episode_batch": "torch",
     "tiresias.simulator.learning.placement_training": "torch",
@@ -78,3 +83,18 @@ def test_a_training_without_pytorch_is_one_line(python: Path) -> None:
     done = run(python, code)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "tiresias: training needs PyTorch; install it with: pip install 'slurm-tiresias[torch]'\n"
+
+
+def test_the_agent_without_pytorch_is_one_line(python: Path) -> None:
+    error = run(
+        python, "from tiresias.services.parameter_service.agent import ParameterServiceOptimizer"
+    ).stderr.splitlines()
+    assert error[-1].endswith("the agent of the parameter service needs PyTorch: pip install 'slurm-tiresias[torch]'")
+
+
+def test_an_aggregator_runs_without_pytorch(python: Path) -> None:
+    done = run(
+        python, "import runpy; runpy.run_module('tiresias.services.parameter_service.aggregator', run_name='__main__')"
+    )
+    assert "the following arguments are required: FILE" in done.stderr
+    assert "import torch" not in done.stderr

@@ -6,7 +6,6 @@ answer = channel.request(Locate("layer.weight"))
 
 from __future__ import annotations
 
-import select
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -64,6 +63,8 @@ def tuned(sock: socket.socket) -> socket.socket:
     """Set what both ends set: no delay of small frames, large buffers, dead peers detected."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3)):
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)  # a node that is gone is detected within 25 s
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
     return sock
@@ -74,7 +75,8 @@ class Channel:
 
     def __init__(self, sock: socket.socket, address: str, timeout_s: float) -> None:
         self.address = address
-        self._sock, self._timeout_s = sock, timeout_s
+        self._sock = sock
+        sock.settimeout(timeout_s)
 
     @classmethod
     def connect(cls, address: str, identity: PeerIdentity, key: bytes, timeout_s: float = 60.0) -> Channel:
@@ -162,9 +164,13 @@ class Channel:
             self._fill(target)
         return content
 
-    def readable(self, timeout_s: float = 0.0) -> bool:
-        """Return whether something arrives within a time."""
-        return bool(select.select([self._sock], [], [], timeout_s)[0])
+    def fileno(self) -> int:
+        """Return the socket's descriptor, -1 after close()."""
+        return self._sock.fileno()
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Change the seconds without a byte after which a transfer fails."""
+        self._sock.settimeout(timeout_s)
 
     def _fill(self, target: memoryview) -> None:
         at = 0
@@ -179,9 +185,13 @@ class Channel:
 
     def close(self) -> None:
         """Close the connection; a transfer in another thread ends with ConnectionLost."""
+        self.shut_down()
+        self._sock.close()
+
+    def shut_down(self) -> None:
+        """End both directions; the descriptor remains until close()."""
         with suppress(OSError):  # not connected any more
             self._sock.shutdown(socket.SHUT_RDWR)
-        self._sock.close()
 
 
 def after(parts: Sequence[memoryview], count: int) -> list[memoryview]:

@@ -10,6 +10,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tiresias.services.parameter_service.wire.channel import Buffer, after, frame_of
@@ -91,12 +92,14 @@ class Connection:
     def send(self, content: Any, *payload: Buffer) -> None:
         """Send a message, or queue it. The buffers must not change until they are sent.
 
-        Raises:
-            BadFrame: The peer takes nothing and its queue is full.
+        A client that does not read while MAX_QUEUED_FRAMES buffers are queued loses its connection.
         """
         parts = [memoryview(part).cast("B") for part in payload]
         if len(self._queue) > MAX_QUEUED_FRAMES:
-            raise BadFrame(f"{self.peer}: {MAX_QUEUED_FRAMES} answers are queued: the client does not read")
+            self._queue.clear()
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)  # the loop sees the end when it reads
+            return
         was_empty = not self._queue
         self._queue.append(memoryview(frame_of(content, sum(map(len, parts)))))
         self._queue.extend(part for part in parts if len(part))

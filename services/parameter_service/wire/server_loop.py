@@ -86,6 +86,11 @@ class ServerLoop:
         with suppress(OSError):  # it is awake already, or has stopped
             self._wake.send(b"x")
 
+    @staticmethod
+    def now() -> float:
+        """Return the time of the loop's deadlines, time.monotonic()."""
+        return time.monotonic()
+
     def every_tick(self, work: Callable[[], None]) -> None:
         """Run `work` each TICK_S seconds; call it before run()."""
         self._ticks.append(work)

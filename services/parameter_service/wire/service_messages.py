@@ -149,7 +149,7 @@ class Refused:
     """A request was not carried out.
 
     Attributes:
-        code: One word for programs: refusals.py of the aggregator.
+        code: One word for programs: wire/refusal_codes.py.
         text: One line for people.
         tensor: The tensor of the request, or "".
         step: The step of the request, or 0.
@@ -174,6 +174,7 @@ class InitTensor:
         options: Numbers of the optimizer; missing ones have PyTorch's defaults.
         version: The number of updates in the payload's state; 0 for new parameters.
         counts: Updates that were applied, and skipped, to reach the version; () for new parameters.
+        generation: How often this run has stored a restored state before or with this message; the same on every rank.
     """
 
     tensor: str
@@ -183,6 +184,7 @@ class InitTensor:
     options: dict[str, float] = field(default_factory=dict)
     version: int = 0
     counts: tuple[int, ...] = ()
+    generation: int = 0
 
 
 @message(11)
@@ -271,6 +273,7 @@ class Located:
         epoch: The epoch of that assignment.
         version: The number of updates.
         run: The run of the job that last declared it.
+        generation: That of the last InitTensor.
     """
 
     tensor: str
@@ -279,6 +282,7 @@ class Located:
     epoch: int
     version: int
     run: int
+    generation: int = 0
 
 
 @message(20)
@@ -351,9 +355,7 @@ class ReadStatistics:
 @message(25)
 @dataclass(frozen=True, slots=True)
 class StatisticsReport:
-    """The answer to ReadStatistics: a JSON object, as the aggregator's statistics.py describes it."""
-
-    content: object
+    """The answer to ReadStatistics; the payload is a JSON object (aggregator_statistics.py)."""
 
 
 @message(26)
@@ -443,9 +445,11 @@ class PrepareCopy:
         declaration: The fields of InitTensor, as a JSON object.
         epoch: The epoch that begins with the commit.
         run: The run of the job that declared the tensor.
+        generation: That of the last InitTensor.
     """
 
     job: str
     declaration: object
     epoch: int
     run: int
+    generation: int

@@ -1,0 +1,87 @@
+"""The configuration of an agent: the job file, and the rank and run of this process.
+
+The job file is JSON with mode 0600, because it contains the job's key:
+
+    job          the job's name in the service
+    key          64 hexadecimal digits
+    aggregators  addresses, host:port, on which tensors are placed
+    tensors      addresses of single tensors by name, where they differ; optional
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiresias.errors import UsageError
+from tiresias.protocol.environment import PARAMETER_SERVICE
+
+_RUNS_OF_A_JOB = 1000  # restarts by torchrun within one run of a Slurm job
+
+
+class ServiceJob(NamedTuple):
+    """This process in its job.
+
+    Attributes:
+        file: The job file; it is read again when an aggregator cannot be reached.
+        name: The job's name.
+        key: The job's key.
+        rank: The rank of this process.
+        run: How often the job was started before.
+    """
+
+    file: Path
+    name: str
+    key: bytes
+    rank: int
+    run: int
+
+
+def service_job(environment: Mapping[str, str] | None = None) -> ServiceJob:
+    """Return this process's job from the environment: TIRESIAS_PARAMETER_SERVICE, and the rank of torchrun or srun.
+
+    Raises:
+        UsageError: The variable or the file is missing or wrong; one line.
+    """
+    env = os.environ if environment is None else environment
+    if not env.get(PARAMETER_SERVICE):
+        raise UsageError(f"{PARAMETER_SERVICE} is not set: it names the job file of the parameter service")
+    file = Path(env[PARAMETER_SERVICE])
+    content = read_job_file(file)
+    rank = int(env.get("RANK", env.get("SLURM_PROCID", "0")))
+    run = int(env.get("SLURM_RESTART_COUNT", "0")) * _RUNS_OF_A_JOB + int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return ServiceJob(file, content["job"], bytes.fromhex(content["key"]), rank, run)
+
+
+def read_job_file(file: Path) -> dict[str, Any]:
+    """Read and check a job file.
+
+    Raises:
+        UsageError: It cannot be read, is readable by other users, or is no job file.
+    """
+    try:
+        with file.open() as opened:
+            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            content = json.load(opened)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: {error}") from error
+    if mode & 0o077:
+        raise UsageError(f"{file}: other users can read or change it; it contains a key: chmod 600 {file}")
+    if not _is_job_file(content):
+        raise UsageError(
+            f"{file}: no job file: it has the keys job, key (64 hexadecimal digits) and aggregators (addresses)"
+        )
+    return dict(content)
+
+
+def _is_job_file(content: Any) -> bool:
+    try:
+        addresses = [*content["aggregators"], *content.get("tensors", {}).values()]
+        bytes.fromhex(content["key"])
+        return bool(content["aggregators"]) and all(isinstance(each, str) for each in [content["job"], *addresses])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,127 @@
+"""The configuration of an aggregator: a JSON file that only its user can read.
+
+listen            host:port; port 0 takes a free one
+state             folder of the master copies: node-local, best on a tmpfs
+service_key_file  file with the 64 hexadecimal digits of the service's key, mode 0600
+memory_mib        bound of all jobs' tensors; the default is half of the node's memory
+announce          file that gets {"address", "pid"} when the aggregator is ready; optional
+stall_timeout_s   seconds without a byte in the middle of a frame; default 60
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiresias.errors import UsageError
+
+KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s"}
+
+
+class AggregatorSettings(NamedTuple):
+    """A checked configuration.
+
+    Attributes:
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+        state: The folder of the master copies.
+        service_key: The key of the service.
+        memory_bytes: Bound of all jobs' tensors.
+        announce: The file of the address; None for none.
+        stall_timeout_s: Seconds without a byte in the middle of a frame.
+    """
+
+    host: str
+    port: int
+    state: Path
+    service_key: bytes
+    memory_bytes: int
+    announce: Path | None = None
+    stall_timeout_s: float = 60.0
+
+
+def read_aggregator_settings(path: Path) -> AggregatorSettings:
+    """Read the configuration.
+
+    Raises:
+        UsageError: The file, a key or a value is wrong; one line that names it.
+    """
+    content = _json_object(path)
+    if unknown := content.keys() - KEYS:
+        raise UsageError(f"{path}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(sorted(KEYS))}")
+    try:
+        host, _, port = str(content["listen"]).rpartition(":")
+        return AggregatorSettings(
+            _host(host),
+            int(port),
+            Path(content["state"]),
+            read_service_key(Path(content["service_key_file"])),
+            _positive(content.get("memory_mib", _half_of_memory_mib())) << 20,
+            Path(content["announce"]) if "announce" in content else None,
+            float(content.get("stall_timeout_s", 60.0)),
+        )
+    except KeyError as error:
+        raise UsageError(f"{path}: the key {error.args[0]} is missing") from error
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def read_service_key(path: Path) -> bytes:
+    """Read a key of 64 hexadecimal digits.
+
+    Raises:
+        UsageError: It is not there, is readable by others, or is no key.
+    """
+    text = private_text(path).strip()
+    if len(text) != 64:
+        raise UsageError(f"{path}: a key has 64 hexadecimal digits")
+    try:
+        return bytes.fromhex(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: a key has 64 hexadecimal digits") from error
+
+
+def private_text(path: Path) -> str:
+    """Return the content of a file of this user that no other user can read.
+
+    Raises:
+        UsageError: It cannot be read, or others can read or write it.
+    """
+    try:
+        with path.open() as file:
+            found = os.fstat(file.fileno())
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid not in {os.geteuid(), 0}:
+        raise UsageError(f"{path}: other users can read or change it; it contains a key: chmod 600 {path}")
+    return text
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(private_text(path))
+    except ValueError as error:
+        raise UsageError(f"{path}: no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: no JSON object")
+    return content
+
+
+def _host(text: str) -> str:
+    if not text.strip("[]"):
+        raise ValueError("listen has the form host:port, with the host's name as other nodes resolve it")
+    return text.strip("[]")
+
+
+def _positive(value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError("memory_mib is a whole number above 0")
+    return value
+
+
+def _half_of_memory_mib() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 >> 20

@@ -1,0 +1,312 @@
+"""One tensor of a job: its gradients of this step, the pulls that wait for it, its update and its leaving for another aggregator.
+
+Every method is called by the thread of the data loop. A push that cannot count is answered by Refused and its payload dropped; one
+that has counted already (repeated after a reconnect) is dropped without an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.services.parameter_service.aggregator.optimizer_kernels import OptimizerKernel, StepNumbers
+from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile, buffers_of
+from tiresias.services.parameter_service.wire import refusal_codes
+from tiresias.services.parameter_service.wire.connection import Connection
+from tiresias.services.parameter_service.wire.service_messages import (
+    AdoptJob,
+    Parameters,
+    Pull,
+    PullState,
+    Push,
+    Refused,
+    TensorState,
+)
+
+STAGED_WAIT_S = 1.0  # a pull waits so long for a copy that is not whole, before the agent locates the tensor again
+
+
+@dataclass(slots=True)
+class PlannedMove:
+    """A migration that begins with the next update.
+
+    Attributes:
+        to: Address of the new master.
+        epoch: The epoch that begins there.
+        deadline: When the tensor leaves without an update, in seconds of time.monotonic().
+    """
+
+    to: str
+    epoch: int
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPull:
+    """A pull whose version does not exist yet."""
+
+    connection: Connection
+    content: Pull | PullState
+    since: float
+
+
+class MasterCopy:
+    """The master copy of one tensor.
+
+    Args:
+        file: Its memory.
+        settings: Those of its job.
+        kernel: The update of its dtype.
+        left: Called when the tensor is to be copied to another aggregator.
+        all_pushed: Called when each rank has pushed once since this aggregator has the tensor.
+
+    Attributes:
+        move: The planned migration, None where there is none.
+        leaving: Whether it is being copied: no update is made any more.
+        cpu_s: CPU seconds of all its work.
+        updates: Updates since this process has it.
+        skipped: Updates that were left out because of NaN or Inf.
+    """
+
+    def __init__(
+        self,
+        file: TensorFile,
+        settings: AdoptJob,
+        kernel: OptimizerKernel,
+        left: Callable[[MasterCopy], None],
+        all_pushed: Callable[[MasterCopy], None],
+    ) -> None:
+        self.file, self._settings, self._kernel = file, settings, kernel
+        self._left, self._all_pushed = left, all_pushed
+        self.move: PlannedMove | None = None
+        self.leaving = False
+        self.cpu_s, self.updates, self.skipped = 0.0, 0, 0
+        self._failure = ""
+        self._gradients = np.zeros((settings.workers, file.declaration.elements), file.declaration.numpy_dtype)
+        self._gradients.fill(0)  # its pages exist before the first push
+        self._pushed: set[int] = set()
+        self._ever_pushed: set[int] | None = None
+        self._lr = -1.0
+        self._pulls: list[WaitingPull] = []
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self.file.declaration.tensor
+
+    def charge(self, seconds: float) -> None:
+        """Add CPU time."""
+        self.cpu_s += seconds
+
+    def report_all_pushed(self) -> None:
+        """Call `all_pushed` when every rank has pushed from now on."""
+        self._ever_pushed = set()
+
+    # -- push ---------------------------------------------------------------------------------------------------------------
+
+    def place(self, connection: Connection, push: Push, payload_bytes: int) -> memoryview | None:
+        """Return the memory for a gradient; None where it does not count."""
+        assert connection.identity is not None
+        rank = connection.identity.rank
+        if refusal := self._refusal(push, rank, payload_bytes):
+            connection.send(refusal)
+            return None
+        if push.step < self._expected_step(rank) or rank in self._pushed:
+            return None  # it counts already
+        place: memoryview = self._gradients[rank].data
+        return place.cast("B")
+
+    def _refusal(self, push: Push, rank: int, payload_bytes: int) -> Refused | None:
+        if self._elsewhere(push.epoch):
+            return self._moved(push.step)
+        if rank >= self._settings.workers:
+            return self._fatal(push.step, f"rank {rank} of a job of {self._settings.workers} workers")
+        if payload_bytes != self.file.declaration.bytes:
+            return self._fatal(
+                push.step,
+                f"a gradient of {payload_bytes} bytes from rank {rank}; declared: shape {list(self.file.declaration.shape)}, "
+                f"{self.file.declaration.dtype}, {self.file.declaration.bytes} bytes",
+            )
+        if self.file.state == ACTIVE and push.step > self._expected_step(rank):
+            return self._fatal(
+                push.step, f"rank {rank} pushes step {push.step} after step {self._expected_step(rank) - 1}"
+            )
+        return None
+
+    def _elsewhere(self, epoch: int) -> bool:
+        return self.leaving or epoch != self.file.epoch
+
+    def _moved(self, step: int) -> Refused:
+        return Refused(refusal_codes.MOVED, f"tensor {self.name}: the master copy has moved", self.name, step)
+
+    def _fatal(self, step: int, text: str) -> Refused:
+        return Refused(refusal_codes.FATAL, f"tensor {self.name}: {text}"[:2000], self.name, step)
+
+    def _expected_step(self, rank: int) -> int:
+        return int(self.file.counts[2 + rank]) if self._asynchronous else self.file.version
+
+    @property
+    def _asynchronous(self) -> bool:
+        return self._settings.mode == "asynchronous"
+
+    def pushed(self, connection: Connection, push: Push) -> None:
+        """Count a whole gradient, and update the tensor when it was the last one."""
+        assert connection.identity is not None
+        rank = connection.identity.rank
+        if self._elsewhere(push.epoch):
+            connection.send(self._moved(push.step))
+            return
+        self._pushed.add(rank)
+        if rank == 0 or self._asynchronous:
+            self._lr = push.lr
+        self._note_pushed(rank)
+        self._update_if_complete()
+
+    def _note_pushed(self, rank: int) -> None:
+        if self._ever_pushed is not None:
+            self._ever_pushed.add(rank)
+            if len(self._ever_pushed) == self._settings.workers and self.file.state == ACTIVE:
+                self._ever_pushed = None
+                self._all_pushed(self)
+
+    def _update_if_complete(self) -> None:
+        if self.file.state != ACTIVE:
+            return  # the copy is not whole
+        if self._asynchronous:
+            for rank in sorted(self._pushed):
+                self._update([rank])
+        elif len(self._pushed) == self._settings.workers:
+            self._update(range(self._settings.workers))
+
+    def _update(self, ranks: range | list[int]) -> None:
+        file, lr = self.file, self._lr if self._lr >= 0 else self.file.declaration.spec.options.get("lr", 0.0)
+        gradients = [self._gradients[rank] for rank in ranks]
+        numbers = StepNumbers(int(file.counts[0]), lr)
+        self._pushed.difference_update(ranks)
+        if not self._kernel.update(file.declaration.spec, numbers, gradients, file.current, file.spare):
+            self._not_finite(ranks)
+            if self._settings.on_nan == "stop":
+                return
+        else:
+            self._commit(ranks, applied=1)
+        self.updates += 1
+        if self.move is not None:
+            self._leave()
+        self._answer_pulls()
+
+    def _commit(self, ranks: range | list[int], applied: int) -> None:
+        counts = self.file.counts.copy()
+        counts[0], counts[1] = counts[0] + applied, counts[1] + 1 - applied
+        counts[[2 + rank for rank in ranks]] += 1
+        self.file.commit(self.file.version + 1, counts.tolist())
+
+    def _not_finite(self, ranks: range | list[int]) -> None:
+        bad = [rank for rank in ranks if not np.isfinite(self._gradients[rank]).all()]
+        source = f"rank {', '.join(map(str, bad))}" if bad else "the sum"
+        if self._settings.on_nan == "stop":
+            self._failure = f"the gradient of {source} in step {self.file.version} has NaN or Inf"
+            self._refuse_all(lambda pull: self._fatal(pull.content.step, self._failure))
+            return
+        self.skipped += 1
+        for old, new in zip(buffers_of(self.file.current), buffers_of(self.file.spare), strict=True):
+            new[:] = old
+        self._commit(ranks, applied=0)
+
+    # -- pull ---------------------------------------------------------------------------------------------------------------
+
+    def pull(self, connection: Connection, content: Pull | PullState) -> None:
+        """Answer with the parameters, now or when the step's update is committed."""
+        if self._failure and not self._ready(content):
+            connection.send(self._fatal(content.step, self._failure))
+        elif content.epoch != self.file.epoch or (self.leaving and not self._ready(content)):
+            connection.send(self._moved(content.step))
+        elif self.file.state == ACTIVE and self._ready(content):
+            self._answer(connection, content)
+        else:
+            self._pulls.append(WaitingPull(connection, content, time.monotonic()))
+
+    def _ready(self, content: Pull | PullState) -> bool:
+        if not self._asynchronous:
+            return content.step <= self.file.version
+        return content.step <= int(self.file.counts[2:].min()) + self._settings.staleness
+
+    def _answer(self, connection: Connection, content: Pull | PullState) -> None:
+        if isinstance(content, PullState):
+            counts = tuple(self.file.counts[:2].tolist())
+            copies = [bytes(part) for part in buffers_of(self.file.current)]
+            connection.send(TensorState(self.name, self.file.version, counts), *copies)
+            return
+        moved = (self.move.to, self.move.epoch) if self.leaving and self.move is not None else ("", 0)
+        parameters = self.file.current.parameters.data.cast("B")
+        # In synchronous mode the slot is written again only after each rank has received this answer and has pushed twice.
+        payload = bytes(parameters) if self._asynchronous else parameters
+        connection.send(Parameters(self.name, self.file.version, *moved), payload)
+
+    def _answer_pulls(self) -> None:
+        ready = [pull for pull in self._pulls if self._ready(pull.content)]
+        self._pulls = [pull for pull in self._pulls if not self._ready(pull.content)]
+        for pull in ready:
+            self._answer(pull.connection, pull.content)
+        if self.leaving:
+            self._refuse_all(lambda pull: self._moved(pull.content.step))
+
+    def _refuse_all(self, refusal: Callable[[WaitingPull], Refused]) -> None:
+        pulls, self._pulls = self._pulls, []
+        for pull in pulls:
+            pull.connection.send(refusal(pull))
+
+    def forget(self, connection: Connection) -> None:
+        """Drop the pulls of a connection that has ended."""
+        self._pulls = [pull for pull in self._pulls if pull.connection is not connection]
+
+    def refuse_late(self, now: float) -> None:
+        """Refuse the pulls that have waited too long for the pushes of other ranks; leave where a move's deadline has passed."""
+        if any(now - pull.since > self._settings.push_timeout_s for pull in self._pulls):
+            absent = sorted(set(range(self._settings.workers)) - self._pushed)
+            limit = f"{self._settings.push_timeout_s:g} s"
+            text = f"rank {', '.join(map(str, absent))} has not pushed step {self.file.version} within {limit}"
+            self._refuse_all(lambda pull: self._fatal(pull.content.step, text))
+        if self.file.state != ACTIVE and any(now - pull.since > STAGED_WAIT_S for pull in self._pulls):
+            self._refuse_all(lambda pull: self._moved(pull.content.step))  # the old master may have kept the tensor
+        if self.move is not None and not self.leaving and now > self.move.deadline:
+            self._leave()
+            self._answer_pulls()
+
+    # -- migration ----------------------------------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        """Make no update from now on: the content is copied."""
+        self.leaving = True
+        self._pushed.clear()
+        self._left(self)
+
+    def stay(self, epoch: int) -> None:
+        """Go on as the master, under a new epoch, after a failed migration."""
+        self.move, self.leaving = None, False
+        self._pushed.clear()
+        self.file.assign(epoch, ACTIVE)
+        self._refuse_all(lambda pull: self._moved(pull.content.step))
+
+    def begin(self) -> None:
+        """Be the master: the copy is whole and committed. Gradients that arrived before count now."""
+        self.file.assign(self.file.epoch, ACTIVE)
+        if self._ever_pushed is not None and len(self._ever_pushed) == self._settings.workers:
+            self._ever_pushed = None
+            self._all_pushed(self)
+        self._update_if_complete()
+        self._answer_pulls()
+
+    def give_up(self) -> None:
+        """Refuse what waits: the tensor is elsewhere."""
+        self._refuse_all(lambda pull: self._moved(pull.content.step))
+
+    def replace(self, version: int, counts: list[int], run: int, generation: int) -> None:
+        """Make what was written into the spare slot the content, for a new run of the job."""
+        self.file.commit(version, counts)
+        self.file.declare_run(run, generation)
+        self._failure = ""
+        self._pushed.clear()
+        self._answer_pulls()
