@@ -61,8 +61,8 @@ class ManagerJournal:
         self._db.cure = _CURE
         try:
             with self._db.transaction():
-                for name, columns in _TABLES.items():
-                    self._db.execute(f"create table if not exists {name} {columns}")
+                for table, columns in _TABLES.items():
+                    self._db.execute(f"create table if not exists {table} {columns}")
             fence(self._db, epoch, tuple(_TABLES))
         except BaseException:
             self._db.close()

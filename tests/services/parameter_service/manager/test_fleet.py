@@ -98,7 +98,7 @@ class QueueInMemory:
 
 
 @given(data=st.data())
-def test_kills_at_any_point_leave_the_wanted_aggregators(
+def test_kills_at_any_point_leave_the_requested_aggregators(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     queue, folder, budget = QueueInMemory(), tmp_path_factory.mktemp("manager"), 4

@@ -1,0 +1,110 @@
+"""What the manager does with the messages of agents: the handler of its loop. A job reaches only what its key authenticates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tiresias.errors import TiresiasError, UsageError, one_line
+from tiresias.services.parameter_service.manager.manager_messages import (
+    MAX_TABLE_BYTES,
+    EndJob,
+    Locations,
+    PlaceTensors,
+    ReportIteration,
+    ReportProfile,
+    TensorPlacement,
+)
+from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
+from tiresias.services.parameter_service.wire.connection import Connection
+from tiresias.services.parameter_service.wire.frames import BadFrame
+from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
+from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
+
+
+class ManagerRequests:
+    """The handler of the manager's ServerLoop.
+
+    Args:
+        jobs: The registered jobs.
+        address_of: Returns the address of a running aggregator by number, "" for one that does not run.
+    """
+
+    def __init__(self, jobs: RegisteredJobs, address_of: Callable[[int], str]) -> None:
+        self._jobs, self._address_of = jobs, address_of
+
+    def key_of(self, identity: PeerIdentity) -> bytes | None:
+        """Return the key of a registered job."""
+        return self._jobs.key_of(identity.job) if identity.job else None
+
+    def joined(self, connection: Connection) -> None:
+        """Nothing is kept for a connection."""
+
+    def closed(self, connection: Connection) -> None:
+        """Nothing was kept for it."""
+
+    def place(self, connection: Connection, content: Any, payload_bytes: int) -> memoryview | None:
+        """Return a buffer for a table of tensors.
+
+        Raises:
+            BadFrame: A message without a table, or too large a one.
+        """
+        if not isinstance(content, PlaceTensors | ReportProfile) or payload_bytes > MAX_TABLE_BYTES:
+            raise BadFrame(f"{type(content).__name__} with a payload of {payload_bytes} bytes")
+        return memoryview(bytearray(payload_bytes))
+
+    def received(self, connection: Connection, content: Any, payload: memoryview | None) -> None:
+        """Carry out a request and answer it."""
+        assert connection.identity is not None
+        job = connection.identity.job
+        try:
+            if isinstance(content, PlaceTensors):
+                self._jobs.init(job, _table(payload, int))
+                self._send_placement(connection, job)
+            elif isinstance(content, Locations):
+                self._send_placement(connection, job)
+            else:
+                self._changed(connection, content, payload)
+                connection.send(Accepted())
+        except BadFrame:
+            raise  # it ends the connection
+        except TiresiasError as error:
+            connection.send(Refused("refused", one_line(error)))
+
+    def _changed(self, connection: Connection, content: Any, payload: memoryview | None) -> None:
+        assert connection.identity is not None
+        job, rank = connection.identity.job, connection.identity.rank
+        if isinstance(content, EndJob):
+            self._jobs.end(job)
+        elif rank != 0:
+            raise UsageError(f"{type(content).__name__} is sent by rank 0; this is rank {rank}")
+        elif isinstance(content, ReportProfile):
+            self._jobs.profiled(job, content.iteration_s, _table(payload, float))
+        elif isinstance(content, ReportIteration):
+            if not 0 < content.iteration_s < float("inf"):
+                raise UsageError(f"an iteration of {content.iteration_s} s")
+            self._jobs.observe(job, content.iteration_s)
+        else:
+            raise BadFrame(f"{type(content).__name__} to the manager")
+
+    def _send_placement(self, connection: Connection, job: str) -> None:
+        found = {block: self._address_of(number) for block, number in self._jobs.target(job).items()}
+        ready = bool(found) and all(found.values())
+        connection.send(TensorPlacement(ready), *([json.dumps(found).encode()] if ready else []))
+
+
+def _table(payload: memoryview | None, kind: type) -> dict[str, Any]:
+    """Return a JSON object of numbers.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        content = json.loads(bytes(payload or b""))
+    except (ValueError, RecursionError):
+        content = None
+    allowed = (int,) if kind is int else (int, float)
+    if not isinstance(content, dict) or not all(type(each) in allowed for each in content.values()):
+        raise UsageError("the payload is no JSON object of numbers")
+    return content

@@ -1,0 +1,145 @@
+"""The manager as a process: it waits for the lead, opens the journal, serves agents and keeps the aggregators.
+
+Training goes on without it: agents exchange tensors with aggregators directly. A manager that was killed is replaced by its
+standby, or by itself when it is started again, and goes on from the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+from tiresias.durable.leadership import Leadership
+from tiresias.errors import Unavailable, one_line
+from tiresias.protocol.job_log import log_line
+from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
+from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
+from tiresias.services.parameter_service.manager.agent_requests_of_manager import ManagerRequests
+from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
+from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
+from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
+from tiresias.services.parameter_service.manager.manager_settings import ManagerSettings
+from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
+from tiresias.services.parameter_service.manager.registration_port import LoopCall, Registration, RegistrationPort
+from tiresias.services.parameter_service.wire.channel import address_of
+from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
+
+MAX_ANNOUNCEMENT_BYTES = 4096
+
+
+class ManagerProcess:
+    """The manager of one service.
+
+    Args:
+        settings: Its configuration.
+    """
+
+    def __init__(self, settings: ManagerSettings) -> None:
+        self._settings = settings
+        self._leadership = Leadership(settings.state / "lead", settings.lease_s)
+        self._stopping = False
+        self._loop: ServerLoop | None = None
+        self._next_poll = 0.0
+
+    def stop(self) -> None:
+        """End `run`; a signal handler may call it."""
+        self._stopping = True
+        if self._loop:
+            self._loop.stop()
+
+    def run(self) -> None:
+        """Wait for the lead and serve until `stop`.
+
+        Raises:
+            Superseded: Another manager leads by now.
+            StateError: The journal cannot be used.
+        """
+        while not self._stopping and not self._leadership.take():
+            self._leadership.announce_standby()
+            time.sleep(self._leadership.pause)
+        try:
+            if not self._stopping:
+                self._lead()
+        finally:
+            self._leadership.step_down()
+
+    def _lead(self) -> None:
+        settings = self._settings
+        journal = ManagerJournal(settings.state, self._leadership.epoch)
+        try:
+            clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
+            self._jobs = RegisteredJobs(journal, clusters)
+            self._keeper = FleetKeeper(journal, _slurm_jobs(settings), settings.budget, self._leadership.check)
+            with _socket_of(settings.listen) as agents, _socket_of(settings.registration) as registrations:
+                loop = self._loop = ServerLoop(ManagerRequests(self._jobs, self._address_of), agents)
+                loop.every_tick(self._tick)
+                RegistrationPort(registrations, self._register).start()
+                self._publish(agents, registrations)
+                if not self._stopping:
+                    loop.run()
+        finally:
+            journal.close()
+
+    def _register(self, found: Registration) -> None:
+        """Register in the thread of the loop, whose journal it is."""
+        assert self._loop is not None
+        LoopCall(self._loop.call).run(lambda: self._jobs.register(*found))
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now < self._next_poll:
+            return
+        self._next_poll = now + self._settings.poll_s
+        self._leadership.renew()
+        self._jobs.scale(now)
+        try:
+            self._keeper.step()
+        except Unavailable as error:
+            log_line(f"parameter service: {one_line(error)}; trying again")
+
+    def _address_of(self, number: int) -> str:
+        """Return what the aggregator has announced, if its Slurm job runs; "" otherwise."""
+        if not any(each.number == number and each.is_running for each in self._keeper.queue):
+            return ""
+        return announced_address(self._settings.announce / f"{number}.json")
+
+    def _publish(self, agents: socket.socket, registrations: socket.socket) -> None:
+        address, registration = (
+            _named(self._settings.listen, agents),
+            _named(self._settings.registration, registrations),
+        )
+        content = {"address": address, "registration": registration, "uid": os.geteuid(), "pid": os.getpid()}
+        temporary = self._settings.publish.with_suffix(".tmp")
+        temporary.write_text(json.dumps(content))
+        temporary.chmod(0o644)
+        temporary.replace(self._settings.publish)
+
+
+def announced_address(file: Path) -> str:
+    """Return the address in an aggregator's announcement, "" where there is none."""
+    try:
+        with file.open("rb") as opened:
+            content = json.loads(opened.read(MAX_ANNOUNCEMENT_BYTES))
+        address = content["address"]
+        address_of(address)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ""
+    return str(address)
+
+
+def _slurm_jobs(settings: ManagerSettings) -> AggregatorJobs:
+    chosen = (settings.partition, settings.qos, settings.account, settings.cpus, settings.memory_mib)
+    return AggregatorJobs(settings.manager, settings.script, *chosen)
+
+
+def _socket_of(text: str) -> socket.socket:
+    host, _, port = text.rpartition(":")
+    return listening(host.strip("[]"), int(port))
+
+
+def _named(text: str, server: socket.socket) -> str:
+    """Return the configured host with the port that is in use."""
+    return f"{text.rpartition(':')[0]}:{server.getsockname()[1]}"

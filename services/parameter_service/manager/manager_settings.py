@@ -1,0 +1,82 @@
+"""The configuration of the manager: a JSON file.
+
+manager        its id: 1 to 32 letters and digits; it is part of the names of its Slurm jobs
+state          folder of the journal and the lease, for this user alone; shared between the hosts of leader and standby
+listen         host:port for agents; port 0 takes a free one
+registration   host:port for registrations
+publish        file that gets {"address", "registration", "uid", "pid"} of the manager that leads; agents read it
+announce       folder in which aggregator N announces its address: N.json
+script         batch script that starts an aggregator; its argument is the number
+budget         the most Slurm jobs of aggregators at any time; 0 refuses every job
+partition, qos, account, cpus, memory_mib    of these Slurm jobs; optional
+lease_s        silence after which the standby leads; default 15
+period_s       seconds between two scalings; default 600
+poll_s         seconds between two polls of Slurm's queue; default 2
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tiresias.errors import UsageError
+
+_NOT_NEGATIVE = ("budget", "memory_mib")
+_POSITIVE = ("cpus", "lease_s", "period_s", "poll_s")
+
+
+@dataclass(frozen=True)
+class ManagerSettings:
+    """A checked configuration; the fields are the keys of the file."""
+
+    manager: str
+    state: Path
+    listen: str
+    registration: str
+    publish: Path
+    announce: Path
+    script: Path
+    budget: int
+    partition: str = ""
+    qos: str = ""
+    account: str = ""
+    cpus: int = 1
+    memory_mib: int = 0
+    lease_s: float = 15.0
+    period_s: float = 600.0
+    poll_s: float = 2.0
+
+
+def read_manager_settings(path: Path) -> ManagerSettings:
+    """Read the configuration.
+
+    Raises:
+        UsageError: The file, a key or a value is wrong; one line that names it.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    known = {each.name: each for each in fields(ManagerSettings)}
+    if not isinstance(content, dict) or (unknown := content.keys() - known.keys()):
+        names = ", ".join(sorted(unknown)) if isinstance(content, dict) else "no JSON object"
+        raise UsageError(f"{path}: unknown key {names}; allowed: {', '.join(known)}")
+    if missing := [name for name, each in known.items() if each.default is MISSING and name not in content]:
+        raise UsageError(f"{path}: the key {missing[0]} is missing")
+    return ManagerSettings(
+        **{name: _checked(path, name, str(known[name].type), value) for name, value in content.items()}
+    )
+
+
+def _checked(path: Path, name: str, kind: str, value: Any) -> Any:
+    if kind in ("str", "Path"):
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"{path}: {name} is no text")
+        return Path(value) if kind == "Path" else value
+    if isinstance(value, bool) or not isinstance(value, int if kind == "int" else (int, float)):
+        raise UsageError(f"{path}: {name} is no {'whole ' if kind == 'int' else ''}number")
+    if value < 0 or (name in _POSITIVE and value == 0):
+        raise UsageError(f"{path}: {name} = {value}; give {'0 or more' if name in _NOT_NEGATIVE else 'more than 0'}")
+    return value

@@ -1,0 +1,136 @@
+"""The port on which jobs register: one message, one answer, and the connection ends. munged authenticates the sender.
+
+Each connection has a thread, as unmunge takes some milliseconds; there are few at a time. A silent client holds its thread only.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from tiresias.errors import TiresiasError, Unavailable, UsageError, one_line
+from tiresias.services.parameter_service.manager.manager_messages import RegisterJob
+from tiresias.services.parameter_service.manager.munge_credential import decode_credential
+from tiresias.services.parameter_service.wire.channel import Channel, tuned
+from tiresias.services.parameter_service.wire.frames import BadFrame
+from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
+
+MAX_THREADS = 64
+TIMEOUT_S = 10.0
+
+
+class Registration(NamedTuple):
+    """A registration whose sender munged has certified."""
+
+    job: str
+    uid: int
+    key: bytes
+    servers: int
+    workers: int
+
+
+class RegistrationPort:
+    """Accepts registrations in threads.
+
+    Args:
+        server: The listening socket.
+        register: Carries out a registration; called in a thread of this port; raises TiresiasError.
+    """
+
+    def __init__(self, server: socket.socket, register: Callable[[Registration], None]) -> None:
+        self._server, self._register = server, register
+        self._free = threading.Semaphore(MAX_THREADS)
+
+    def start(self) -> None:
+        """Accept from now on, in a thread that ends with the process."""
+        threading.Thread(target=self._accept, name="registration", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, peer = self._server.accept()
+            except OSError:
+                return  # the socket was closed
+            self._free.acquire()
+            channel = Channel(tuned(sock), f"{peer[0]}:{peer[1]}", TIMEOUT_S)
+            sock.settimeout(TIMEOUT_S)
+            threading.Thread(target=self._serve, args=(channel,), daemon=True).start()
+
+    def _serve(self, channel: Channel) -> None:
+        try:
+            with suppress(Unavailable):  # the client has gone
+                channel.send(self._answer(channel))
+        finally:
+            channel.close()
+            self._free.release()
+
+    def _answer(self, channel: Channel) -> Accepted | Refused:
+        try:
+            content = channel.receive()
+            if not isinstance(content, RegisterJob):
+                raise BadFrame(f"{type(content).__name__} in place of RegisterJob")
+            self._register(parsed_registration(content.credential))
+        except Unavailable as error:
+            return Refused("later", one_line(error))
+        except TiresiasError as error:
+            return Refused("refused", one_line(error))
+        return Accepted()
+
+
+def parsed_registration(credential: str) -> Registration:
+    """Decode a credential.
+
+    Raises:
+        CredentialRefused: It is not accepted.
+        UsageError: Its payload is no registration.
+    """
+    uid, payload = decode_credential(credential)
+    try:
+        content = json.loads(payload)
+        key = bytes.fromhex(content["key"])
+        numbers = [content[name] for name in ("servers", "workers")]
+        if not isinstance(content["job"], str) or any(type(each) is not int for each in numbers):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UsageError("the credential has no JSON object with job, key, servers and workers") from None
+    return Registration(content["job"], uid, key, *numbers)
+
+
+class LoopCall:
+    """Runs a function in the thread of a loop, and returns its result to the calling thread.
+
+    Args:
+        call: Runs something in that thread: ServerLoop.call.
+    """
+
+    def __init__(self, call: Callable[[Callable[[], None]], None]) -> None:
+        self._call = call
+
+    def run(self, work: Callable[[], None], timeout_s: float = 60.0) -> None:
+        """Run `work` and raise what it raises.
+
+        Raises:
+            Unavailable: The loop is busy or ends.
+        """
+        done: queue.SimpleQueue[TiresiasError | None] = queue.SimpleQueue()
+
+        def carried_out() -> None:
+            try:
+                work()
+            except TiresiasError as error:
+                done.put(error)
+            else:
+                done.put(None)
+
+        self._call(carried_out)
+        try:
+            error = done.get(timeout=timeout_s)
+        except queue.Empty:
+            raise Unavailable("the manager is busy; try again") from None
+        if error:
+            raise error
