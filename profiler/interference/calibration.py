@@ -115,8 +115,8 @@ def samples(
 class _Timing(NamedTuple):
     """Mean seconds of a step, and processors used.
 
-    A step that is shorter than a time slice of the kernel is either not interrupted at all, or for several slices. So the median is that of
-    a step alone, or many times as long, where the mean is what a training waits for.
+    A step that is shorter than a time slice of the kernel is either not interrupted at all, or for several slices. So the median is
+    that of a step alone, or many times as long, where the mean is what a training waits for.
     """
 
     seconds: float
