@@ -19,6 +19,7 @@ from tiresias.scheduler.estimates.loss_preprocessing import last_drop, without_o
 
 PAPER = (0.21, 1.07, 0.07)  # figure 7
 seeds = st.integers(0, 2**32)
+NOISES = 200
 STEPS = np.arange(500.0)
 
 
@@ -47,14 +48,14 @@ def test_exact_coefficients_without_noise() -> None:
     assert fit_family("inverse", STEPS, paper_loss(STEPS)).betas == pytest.approx(PAPER, rel=2e-3)
 
 
-@settings(max_examples=30)
-@given(seeds)
-def test_remaining_steps_of_the_paper_s_curve(seed: int) -> None:
-    """Half of the way to the loss at step 400 the law is right to 20% of the whole, and in the interval."""
-    curve = curve_of(STEPS[:200], noisy(paper_loss(STEPS[:200]), seed, 0.005))
-    left = curve.steps_to(float(paper_loss(400.0)))
-    assert left.low <= 201 <= left.high
-    assert left.steps == pytest.approx(201, abs=80)
+def test_remaining_steps_of_the_paper_s_curve() -> None:
+    """Half of the way to the loss at step 400 the law is right to 20% of the whole, and in the interval: for 99 of 100 noises."""
+    right = 0
+    for seed in range(NOISES):
+        curve = curve_of(STEPS[:200], noisy(paper_loss(STEPS[:200]), seed, 0.005))
+        left = curve.steps_to(float(paper_loss(400.0)))
+        right += left.low <= 201 <= left.high and left.steps == pytest.approx(201, abs=80)
+    assert right >= 0.99 * NOISES
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
