@@ -92,8 +92,12 @@ class AggregatorClusters:
         """Return the aggregators of a job that is profiled."""
         return self._reserved.get(job, ())
 
-    def arrive(self, work: JobWork) -> None:
+    def arrive(self, work: JobWork, placed: Mapping[str, int] | None = None) -> None:
         """Assign a job. Where it needs new aggregators, it gets those of its profile first.
+
+        Args:
+            work: The job.
+            placed: The aggregator of each tensor while it was profiled.
 
         Raises:
             NoAggregatorLeft: Not now: no cluster can take the job within the budget.
@@ -106,6 +110,8 @@ class AggregatorClusters:
             if reserved:
                 self._reserved[work.job] = reserved
             raise
+        if placed:
+            self.pool_of(work.job).keep_places(work.job, placed)
 
     def _arrive(self, work: JobWork, reserved: tuple[int, ...]) -> None:
         """Assign a job in the cluster that fits best: the one with sufficient and the least idle time. Where none has enough, the

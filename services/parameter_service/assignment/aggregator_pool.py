@@ -126,6 +126,22 @@ class AggregatorPool:
         elif not (repack and self._repack_with(work)):
             raise NoAggregatorLeft(f"job {work.job} needs more aggregators than the budget of {self.most} has left")
 
+    def keep_places(self, job: str, placed: Mapping[str, int]) -> None:
+        """Exchange the numbers of the aggregators that a new job has alone, so that most of its tensors stay where they are.
+
+        Args:
+            job: Its name.
+            placed: The aggregator that has each tensor now; numbers that no other job uses.
+        """
+        alone = [load for load in self.loads.values() if set(load.parts) == {job} and load.number in placed.values()]
+        before = {number: AggregatorLoad(number) for number in sorted(load.number for load in alone)}
+        for tensor, number in placed.items():
+            if number in before:
+                before[number].put(self.jobs[job], tensor)
+        for load in alone:
+            del self.loads[load.number]
+        self.loads.update((load.number, load) for load in renumbered(alone, list(before.values())))
+
     def end(self, job: str) -> None:
         """Remove a job. Its aggregators stay allocated until `scale`."""
         del self.jobs[job]

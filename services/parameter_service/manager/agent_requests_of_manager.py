@@ -28,11 +28,17 @@ class ManagerRequests:
 
     Args:
         jobs: The registered jobs.
-        address_of: Returns the address of a running aggregator by number, "" for one that does not run.
+        address_of: Returns the address of an aggregator by job and number, "" while it does not run or does not have the job.
+        measured_work: Returns the work of a job's blocks as the aggregators measure it; raises UsageError.
     """
 
-    def __init__(self, jobs: RegisteredJobs, address_of: Callable[[int], str]) -> None:
-        self._jobs, self._address_of = jobs, address_of
+    def __init__(
+        self,
+        jobs: RegisteredJobs,
+        address_of: Callable[[str, int], str],
+        measured_work: Callable[[str], dict[str, float]],
+    ) -> None:
+        self._jobs, self._address_of, self._measured_work = jobs, address_of, measured_work
 
     def key_of(self, identity: PeerIdentity) -> bytes | None:
         """Return the key of a registered job."""
@@ -80,7 +86,8 @@ class ManagerRequests:
         elif rank != 0:
             raise UsageError(f"{type(content).__name__} is sent by rank 0; this is rank {rank}")
         elif isinstance(content, ReportProfile):
-            self._jobs.profiled(job, content.iteration_s, _table(payload, float))
+            work_s = self._measured_work(job) if payload is None else _table(payload, float)
+            self._jobs.profiled(job, content.iteration_s, work_s)
         elif isinstance(content, ReportIteration):
             if not 0 < content.iteration_s < float("inf"):
                 raise UsageError(f"an iteration of {content.iteration_s} s")
@@ -89,7 +96,7 @@ class ManagerRequests:
             raise BadFrame(f"{type(content).__name__} to the manager")
 
     def _send_placement(self, connection: Connection, job: str) -> None:
-        found = {block: self._address_of(number) for block, number in self._jobs.target(job).items()}
+        found = {block: self._address_of(job, number) for block, number in self._jobs.target(job).items()}
         ready = bool(found) and all(found.values())
         connection.send(TensorPlacement(ready), *([json.dumps(found).encode()] if ready else []))
 

@@ -43,7 +43,8 @@ class TensorPlacement:
 @message(67)
 @dataclass(frozen=True, slots=True)
 class ReportProfile:
-    """Rank 0 reports the job's profile; the payload has the seconds of work of each block in an iteration.
+    """Rank 0 reports the job's profile; the payload has the seconds of work of each block in an iteration. Without
+    a payload, what the aggregators have measured counts.
 
     Attributes:
         iteration_s: Seconds of an iteration.

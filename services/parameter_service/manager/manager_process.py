@@ -15,15 +15,18 @@ from pathlib import Path
 from tiresias.durable.leadership import Leadership
 from tiresias.errors import Unavailable, one_line
 from tiresias.protocol.job_log import log_line
+from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
 from tiresias.services.parameter_service.manager.agent_requests_of_manager import ManagerRequests
+from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
 from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.manager_settings import ManagerSettings
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, Registration, RegistrationPort
+from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
 from tiresias.services.parameter_service.wire.channel import address_of
 from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
 
@@ -73,8 +76,14 @@ class ManagerProcess:
             clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
             self._jobs = RegisteredJobs(journal, clusters)
             self._keeper = FleetKeeper(journal, _slurm_jobs(settings), settings.budget, self._leadership.check)
+            calls, memory_bytes = (
+                AggregatorCalls(read_service_key(settings.service_key_file)),
+                settings.job_memory_mib << 20,
+            )
+            self._mover = TensorMover(self._jobs, calls, self._addresses, memory_bytes)
             with _socket_of(settings.listen) as agents, _socket_of(settings.registration) as registrations:
-                loop = self._loop = ServerLoop(ManagerRequests(self._jobs, self._address_of), agents)
+                requests = ManagerRequests(self._jobs, self._mover.address_of, self._mover.measured_work)
+                loop = self._loop = ServerLoop(requests, agents)
                 loop.every_tick(self._tick)
                 RegistrationPort(registrations, self._register).start()
                 self._publish(agents, registrations)
@@ -99,12 +108,13 @@ class ManagerProcess:
             self._keeper.step()
         except Unavailable as error:
             log_line(f"parameter service: {one_line(error)}; trying again")
+        self._mover.step()
 
-    def _address_of(self, number: int) -> str:
-        """Return what the aggregator has announced, if its Slurm job runs; "" otherwise."""
-        if not any(each.number == number and each.is_running for each in self._keeper.queue):
-            return ""
-        return announced_address(self._settings.announce / f"{number}.json")
+    def _addresses(self) -> dict[int, str]:
+        """Return what the aggregators have announced whose Slurm jobs run."""
+        running = (each.number for each in self._keeper.queue if each.is_running)
+        found = {number: announced_address(self._settings.announce / f"{number}.json") for number in running}
+        return {number: address for number, address in found.items() if address}
 
     def _publish(self, agents: socket.socket, registrations: socket.socket) -> None:
         address, registration = (

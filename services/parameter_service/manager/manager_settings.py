@@ -7,8 +7,10 @@ registration   host:port for registrations
 publish        file that gets {"address", "registration", "uid", "pid"} of the manager that leads; agents read it
 announce       folder in which aggregator N announces its address: N.json
 script         batch script that starts an aggregator; its argument is the number
+service_key_file  file with the key of the service, mode 0600; the aggregators have the same
 budget         the most Slurm jobs of aggregators at any time; 0 refuses every job
 partition, qos, account, cpus, memory_mib    of these Slurm jobs; optional
+job_memory_mib bound of one job's tensors on one aggregator; default 4096
 lease_s        silence after which the standby leads; default 15
 period_s       seconds between two scalings; default 600
 poll_s         seconds between two polls of Slurm's queue; default 2
@@ -24,7 +26,7 @@ from typing import Any
 from tiresias.errors import UsageError
 
 _NOT_NEGATIVE = ("budget", "memory_mib")
-_POSITIVE = ("cpus", "lease_s", "period_s", "poll_s")
+_POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s")
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,14 @@ class ManagerSettings:
     publish: Path
     announce: Path
     script: Path
+    service_key_file: Path
     budget: int
     partition: str = ""
     qos: str = ""
     account: str = ""
     cpus: int = 1
     memory_mib: int = 0
+    job_memory_mib: int = 4096
     lease_s: float = 15.0
     period_s: float = 600.0
     poll_s: float = 2.0

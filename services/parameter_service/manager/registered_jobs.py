@@ -55,6 +55,20 @@ class RegisteredJobs:
         """Return the uid of a job's owner. Raises UsageError."""
         return self._row(job).uid
 
+    def key_in_hex(self, job: str) -> str:
+        """Return the key of a job, in hexadecimal. Raises UsageError."""
+        return self._row(job).key
+
+    def workers(self, job: str) -> int:
+        """Return the number of ranks of a job. Raises UsageError."""
+        return int(self._row(job).content["workers"])
+
+    def numbers_of_jobs(self) -> dict[str, set[int]]:
+        """Return the aggregators of each job: those of its assignment, and those that have its master copies."""
+        return {
+            job: {*self.target(job).values(), *row.content.get("at", {}).values()} for job, row in self._clients.items()
+        }
+
     def target(self, job: str) -> dict[str, int]:
         """Return the aggregator that each block is assigned to. Raises UsageError."""
         content = self._row(job).content
@@ -138,7 +152,7 @@ class RegisteredJobs:
             return
         row = _with(row, iteration_s=iteration_s, work=dict(work_s))
         try:
-            self._clusters.arrive(_work(row))
+            self._clusters.arrive(_work(row), row.content["at"])
         except NoAggregatorLeft:
             return
         self._store(row)

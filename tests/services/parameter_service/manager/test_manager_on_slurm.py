@@ -16,8 +16,14 @@ from tiresias.sandbox.cluster import Cluster
 HERE = "/opt/tiresias/tests/services/parameter_service/manager"
 SERVICE, KEY = "tiresias", "ab" * 32
 SCRIPT = """#!/bin/sh
-printf '{"address": "%s:%d", "pid": %d}' "$(hostname)" $((20000 + $1)) $$ > /shared/service/announce/$1.json
-exec sleep 1000
+umask 077
+folder=/shared/service/aggregators/$1
+mkdir -p $folder
+cat > $folder/config.json <<END
+{"listen": "127.0.0.1:0", "state": "$folder/state", "service_key_file": "/shared/service/key", "memory_mib": 64,
+ "announce": "/shared/service/announce/$1.json"}
+END
+exec python3 -m tiresias.services.parameter_service.aggregator $folder/config.json
 """
 
 
@@ -30,7 +36,10 @@ class Service:
         for each in ("", "announce"):
             (folder / each).mkdir(exist_ok=True)
         (folder / "aggregator.sh").write_text(SCRIPT)
+        (folder / "key").write_text("0f" * 32)
+        (folder / "key").chmod(0o600)
         settings = {
+            "service_key_file": "/shared/service/key",
             "manager": "m2", "state": "/shared/service/state", "listen": "127.0.0.1:0", "registration": "127.0.0.1:0",
             "publish": "/shared/service/published.json", "announce": "/shared/service/announce",
             "script": "/shared/service/aggregator.sh",

@@ -45,10 +45,13 @@ class RunningManager:
         self.jobs = RegisteredJobs(journal, AggregatorClusters(AssignmentRules(), 4))
         server = listening("127.0.0.1", 0)
         self.address = f"127.0.0.1:{server.getsockname()[1]}"
-        self._loop = ServerLoop(ManagerRequests(self.jobs, lambda number: self.addresses.get(number, "")), server)
+        self._loop = ServerLoop(ManagerRequests(self.jobs, self._address_of, lambda job: {}), server)
         self._made.set()
         self._loop.run()
         journal.close()
+
+    def _address_of(self, job: str, number: int) -> str:
+        return self.addresses.get(number, "")
 
     def register(self, job: str) -> None:
         self.call.run(lambda: self.jobs.register(job, os.getuid(), KEYS[job], servers=2, workers=2))

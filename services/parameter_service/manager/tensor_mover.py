@@ -1,0 +1,101 @@
+"""Brings the aggregators to what the journal has: jobs are handed to them and removed from them, and tensors migrate.
+
+Each step reads the statistics of all running aggregators and sends what is missing. All these requests can be repeated, so nothing
+is remembered: a manager that was killed continues with its next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tiresias.errors import TiresiasError, UsageError, one_line
+from tiresias.protocol.job_log import log_line
+from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
+from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
+from tiresias.services.parameter_service.wire.service_messages import AdoptJob, DropJob, MigrateTensor
+
+
+class TensorMover:
+    """The manager's view of the aggregators, and what it sends to them.
+
+    Args:
+        jobs: The registered jobs.
+        calls: Sends requests.
+        addresses: Returns the addresses of the running aggregators by number.
+        memory_bytes: Bound of one job's tensors on one aggregator.
+    """
+
+    def __init__(
+        self,
+        jobs: RegisteredJobs,
+        calls: AggregatorCalls,
+        addresses: Callable[[], Mapping[int, str]],
+        memory_bytes: int,
+    ) -> None:
+        self._jobs, self._calls, self._addresses, self._memory_bytes = jobs, calls, addresses, memory_bytes
+        self._seen: dict[int, tuple[str, dict[str, Any]]] = {}  # address and jobs of each aggregator in the last step
+
+    def address_of(self, job: str, number: int) -> str:
+        """Return the address of an aggregator that has the job; "" otherwise."""
+        address, jobs = self._seen.get(number, ("", {}))
+        return address if job in jobs else ""
+
+    def measured_work(self, job: str) -> dict[str, float]:
+        """Return the seconds of work of each block in an iteration, as its aggregator has measured them.
+
+        Raises:
+            UsageError: A block has not yet been updated.
+        """
+        found = {}
+        for block, number in self._jobs.target(job).items():
+            tensor = self._tensors(number, job).get(block, {})
+            if not tensor.get("updates"):
+                raise UsageError(f"job {job}: tensor {block} has had no update yet; report the profile later")
+            found[block] = tensor["cpu_s"] / tensor["updates"]
+        return found
+
+    def step(self) -> None:
+        """Read all statistics once, and send what is missing. An aggregator that does not answer is left for the next step."""
+        self._seen = {}
+        for number, address in self._addresses().items():
+            self._tried(self._read, number, address)
+        known = self._jobs.numbers_of_jobs()
+        for number, (address, present) in self._seen.items():
+            for job in present.keys() - known.keys():
+                self._tried(self._calls.request, address, DropJob(job))
+            for job, numbers in known.items():
+                if number in numbers and job not in present:
+                    self._tried(self._adopt, job, number)
+        for (job, block), (old, new) in self._jobs.moves().items():
+            self._tried(self._move, job, block, old, new)
+
+    def _read(self, number: int, address: str) -> None:
+        self._seen[number] = (address, dict(self._calls.statistics(address)["jobs"]))
+
+    def _adopt(self, job: str, number: int) -> None:
+        address, present = self._seen[number]
+        self._calls.request(
+            address, AdoptJob(job, self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_bytes)
+        )
+        present[job] = {"tensors": {}}
+
+    def _move(self, job: str, block: str, old: int, new: int) -> None:
+        copy = self._tensors(new, job).get(block, {})
+        if copy.get("state") == "active":
+            if not copy["updates"]:
+                return  # until every rank has pushed to the new master, the old one is needed to name it
+            self._jobs.migrated(job, [block], new)
+        elif self.address_of(job, new) and self._tensors(old, job).get(block, {}).get("state") == "active":
+            self._calls.request(self._seen[old][0], MigrateTensor(job, block, self._seen[new][0]))
+
+    def _tensors(self, number: int, job: str) -> dict[str, Any]:
+        present = self._seen.get(number, ("", {}))[1]
+        return dict(present.get(job, {}).get("tensors", {}))
+
+    @staticmethod
+    def _tried(work: Callable[..., object], *arguments: Any) -> None:
+        try:
+            work(*arguments)
+        except TiresiasError as error:
+            log_line(f"parameter service: {one_line(error)}; trying again")
