@@ -200,7 +200,8 @@ class HostedJob:
         """Read the folder after a restart; return the tensors that were given up and whose commit may not have arrived."""
         for path in self.folder.glob("*.moved"):
             content = json.loads(path.read_text())
-            self.moved[content.pop("tensor")] = MovedTensor(**content)
+            name = content.pop("tensor")
+            self.moved[name] = MovedTensor(**content)
         for path in sorted([*self.folder.glob("*.tensor"), *self.folder.glob("*.staged")]):
             try:
                 self._load_tensor(TensorFile.open(path, self.settings.workers))

@@ -225,8 +225,17 @@ class MasterCopy:
             connection.send(self._moved(content.step))
         elif self.file.state == ACTIVE and self._ready(content):
             self._answer(connection, content)
+        elif self._push_is_missing(connection, content):
+            connection.send(self._moved(content.step))  # its push counted in a copy that was dropped: both are repeated
         else:
             self._pulls.append(WaitingPull(connection, content, time.monotonic()))
+
+    def _push_is_missing(self, connection: Connection, content: Pull | PullState) -> bool:
+        assert connection.identity is not None
+        rank = connection.identity.rank
+        if rank >= self._settings.workers or rank in self._pushed:
+            return False
+        return not self._asynchronous or int(self.file.counts[2 + rank]) < content.step
 
     def _ready(self, content: Pull | PullState) -> bool:
         if not self._asynchronous:

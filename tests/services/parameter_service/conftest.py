@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,17 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     return found
 
 
+def free_port() -> int:
+    """Return a port that no outgoing connection takes while an aggregator is restarted: one below the range of those."""
+    while True:
+        port = random.randrange(20000, 32000)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+
+
 class AggregatorProcess:
     """A process on a folder; it can be killed and started again."""
 
@@ -48,7 +61,11 @@ class AggregatorProcess:
         folder.mkdir()
         self._announce = folder / "announce.json"
         self._config = folder / "config.json"
-        self._options = {"listen": "127.0.0.1:0", "state": str(folder / "state"), "memory_mib": 2048} | options
+        self._options = {
+            "listen": f"127.0.0.1:{free_port()}",
+            "state": str(folder / "state"),
+            "memory_mib": 2048,
+        } | options
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -60,9 +77,10 @@ class AggregatorProcess:
         command = [sys.executable, "-m", "tiresias.services.parameter_service.aggregator", str(self._config)]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log, stdout=log)
-        until(self._announce.exists, f"an aggregator starts: {(self.folder / 'log').read_text()}")
+        process = self.process
+        until(lambda: self._announce.exists() or process.poll() is not None, "an aggregator starts")
+        assert self._announce.exists(), self.log
         self.address = json.loads(self._announce.read_text())["address"]
-        self._options["listen"] = self.address  # the same port after a restart
 
     def kill(self) -> None:
         assert self.process is not None

@@ -1,0 +1,427 @@
+"""The data path of the parameter service, as JSON: python bench/parameter_service.py [--repeat N] [--mib N]
+
+    aggregator   one aggregator on one core beside a bare loop that does as much: receives the same bytes of two clients, adds them,
+                 copies the result and sends it to both. The ratio of the two rates; both runs alternate.
+    iteration    two workers push and pull 33.5 MB each, through the service; also gloo's all-reduce and torch's rpc
+    migration    by how much an iteration is longer in which every tensor of a model moves, for four models (tensors, bytes);
+                 the workers compute (here: sleep) for --compute-s between two steps, as a migration uses that time
+
+Processes are pinned where the machine has two cores: servers to the first, clients to the second. Each figure is a median; the load
+of the machine before and after is part of the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import secrets
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
+from tiresias.services.parameter_service.agent.service_client import ServiceClient
+from tiresias.services.parameter_service.agent.service_job import ServiceJob
+from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
+from tiresias.services.parameter_service.aggregator.adopt import adopt_job
+from tiresias.services.parameter_service.wire.channel import Channel, tuned
+from tiresias.services.parameter_service.wire.peer_identity import service_identity
+from tiresias.services.parameter_service.wire.service_messages import (
+    AdoptJob,
+    InitTensor,
+    MigrateTensor,
+)
+
+WORKERS = 2
+BLOCK = 4 << 20
+MODELS = {
+    "AlexNet": (17, 236),
+    "VGG19": (39, 548),
+    "AWD-LM": (14, 396),
+    "BERT": (393, 1278),
+}  # tensors, MB (thesis, table 4.2)
+SERVER_CORE, CLIENT_CORE = 0, 1
+
+
+def pin(core: int) -> None:
+    available = sorted(os.sched_getaffinity(0))
+    if len(available) > 1:
+        os.sched_setaffinity(0, {available[core % len(available)]})
+
+
+class Service:
+    """Aggregators on one folder in memory."""
+
+    def __init__(self, folder: Path, count: int, memory_mib: int = 16384) -> None:
+        self.folder, self.key = folder, secrets.token_bytes(32)
+        self.key_file = folder / "key"
+        self.key_file.touch(0o600)
+        self.key_file.write_text(self.key.hex())
+        self.processes, self.addresses = [], []
+        for number in range(count):
+            self._start(folder / str(number), memory_mib)
+
+    def _start(self, folder: Path, memory_mib: int) -> None:
+        folder.mkdir()
+        announce, config = folder / "announce", folder / "config"
+        config.touch(0o600)
+        content = {
+            "listen": "127.0.0.1:0",
+            "state": str(folder / "state"),
+            "service_key_file": str(self.key_file),
+            "announce": str(announce),
+            "memory_mib": memory_mib,
+        }
+        config.write_text(json.dumps(content))
+        command = [sys.executable, "-m", "tiresias.services.parameter_service.aggregator", str(config)]
+        self.processes.append(subprocess.Popen(command, preexec_fn=lambda: pin(SERVER_CORE)))  # noqa: PLW1509
+        while not announce.exists():
+            time.sleep(0.01)
+        self.addresses.append(json.loads(announce.read_text())["address"])
+
+    def job(self, name: str, addresses: list[str]) -> Callable[[int], ServiceJob]:
+        key, file = secrets.token_bytes(32), self.folder / f"{name}.json"
+        for address in addresses:
+            adopt_job(address, self.key, AdoptJob(name, key.hex(), WORKERS, 16 << 30))
+        file.touch(0o600)
+        file.write_text(json.dumps({"job": name, "key": key.hex(), "aggregators": addresses}))
+        return lambda rank: ServiceJob(file, name, key, rank, 0)
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.terminate()
+            process.wait()
+
+
+def clients(
+    job: Callable[[int], ServiceJob], sizes: list[int], work: Callable[[int, Callable[[], None]], Any]
+) -> list[Any]:
+    """Run `work(rank, step)` in a process for each worker; `step()` pushes and pulls every tensor once."""
+    queue: Any = multiprocessing.get_context("fork").SimpleQueue()
+    ranks = [
+        multiprocessing.get_context("fork").Process(target=_rank, args=(job(at), sizes, work, queue))
+        for at in range(WORKERS)
+    ]
+    for process in ranks:
+        process.start()
+    found = [queue.get() for _ in ranks]
+    for process in ranks:
+        process.join()
+    return [each for _, each in sorted(found, key=lambda item: item[0])]
+
+
+def _rank(job: ServiceJob, sizes: list[int], work: Callable[[int, Callable[[], None]], Any], queue: Any) -> None:
+    pin(CLIENT_CORE)
+    client = ServiceClient(job, FileDirectory(job.file))
+    tensors = [ClientTensor(f"t{at}", size, memoryview(bytearray(size))) for at, size in enumerate(sizes)]
+    client.assign(tensors)
+    gradient = np.full(max(sizes) // 4, 1e-3, np.float32)
+    for tensor in tensors:
+        if job.rank == 0:
+            client.declare(
+                tensor,
+                InitTensor(tensor.name, (tensor.bytes // 4,), "float32", "sgd", {"lr": 0.1}),
+                bytes(tensor.bytes),
+            )
+        else:
+            client.await_declared(tensor, 0)
+
+    def step() -> None:
+        for tensor in tensors:
+            data = gradient[: tensor.bytes // 4].data.cast("B")
+            client.push(tensor, lambda data=data: [data])  # type: ignore[misc]
+        client.complete(tensors)
+
+    queue.put((job.rank, work(job.rank, step)))
+    client.close()
+
+
+def blocks(size: int) -> list[int]:
+    return [BLOCK] * (size // BLOCK) + ([size % BLOCK // 4 * 4] if size % BLOCK >= 4 else [])
+
+
+def timed_steps(count: int) -> Callable[[int, Callable[[], None]], list[float]]:
+    def work(rank: int, step: Callable[[], None]) -> list[float]:
+        found = []
+        for _ in range(count):
+            start = time.perf_counter()
+            step()
+            found.append(time.perf_counter() - start)
+        return found[1:]
+
+    return work
+
+
+def of_service(folder: Path, size: int, steps: int) -> float:
+    """Seconds of an iteration of two workers."""
+    folder.mkdir()
+    service = Service(folder, 1)
+    try:
+        found = clients(service.job("bench", service.addresses), blocks(size), timed_steps(steps))
+    finally:
+        service.end()
+    return statistics.median(max(pair) for pair in zip(*found, strict=True))
+
+
+# -- the bare loop: as many bytes, received, added, copied and sent ---------------------------------------------------------------
+
+
+def bare(size: int, steps: int) -> float:
+    server = socket.create_server(("127.0.0.1", 0))
+    context = multiprocessing.get_context("fork")
+    queue: Any = context.SimpleQueue()
+    serving = context.Process(target=_bare_server, args=(server, size, steps))
+    serving.start()
+    ranks = [
+        context.Process(target=_bare_client, args=(server.getsockname(), size, steps, queue)) for _ in range(WORKERS)
+    ]
+    for process in ranks:
+        process.start()
+    found = [queue.get() for _ in ranks]
+    for process in [*ranks, serving]:
+        process.join()
+    return statistics.median(max(pair) for pair in zip(*found, strict=True))
+
+
+def _bare_server(server: socket.socket, size: int, steps: int) -> None:
+    pin(SERVER_CORE)
+    socks = [tuned(server.accept()[0]) for _ in range(WORKERS)]
+    gradients = [np.zeros(BLOCK // 4, np.float32) for _ in socks]
+    master = np.zeros(size // 4, np.float32)
+    for _ in range(steps):
+        for start in range(0, size, BLOCK):
+            count = min(BLOCK, size - start) // 4
+            part = master[start // 4 : start // 4 + count]
+            for sock, gradient in zip(socks, gradients, strict=True):
+                _receive(sock, gradient[:count])
+                np.add(part, gradient[:count], out=part)
+            answer = part.copy()
+            for sock in socks:
+                sock.sendall(answer.data.cast("B"))
+
+
+def _bare_client(address: tuple[str, int], size: int, steps: int, queue: Any) -> None:
+    pin(CLIENT_CORE)
+    sock = tuned(socket.create_connection(address))
+    data, back = np.ones(size // 4, np.float32), np.zeros(size // 4, np.float32)
+    found = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        sender = threading.Thread(target=sock.sendall, args=(data.data.cast("B"),))
+        sender.start()
+        _receive(sock, back)
+        sender.join()
+        found.append(time.perf_counter() - start)
+    queue.put(found[1:])
+
+
+def _receive(sock: socket.socket, into: Any) -> None:
+    view = into.data.cast("B")
+    while len(view):
+        view = view[sock.recv_into(view) :]
+
+
+# -- gloo ---------------------------------------------------------------------------------------------------------------------
+
+
+def of_gloo(folder: Path, size: int, steps: int) -> float:
+    context = multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    ranks = [
+        context.Process(target=_gloo_rank, args=(str(folder / "gloo"), at, size, steps, queue)) for at in range(WORKERS)
+    ]
+    for process in ranks:
+        process.start()
+    found = [queue.get() for _ in ranks]
+    for process in ranks:
+        process.join()
+    (folder / "gloo").unlink(missing_ok=True)
+    return statistics.median(max(pair) for pair in zip(*found, strict=True))
+
+
+def _gloo_rank(file: str, rank: int, size: int, steps: int, queue: Any) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    pin(rank)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=WORKERS)
+    data, parameters = torch.full((size // 4,), 1e-3), torch.zeros(size // 4)
+    found = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        torch.distributed.all_reduce(data)
+        parameters.add_(data.div_(WORKERS), alpha=-0.1)
+        found.append(time.perf_counter() - start)
+    queue.put(found[1:])
+    torch.distributed.destroy_process_group()
+
+
+# -- torch.distributed.rpc: the pattern of PyTorch's parameter-server tutorial ----------------------------------------------------
+
+
+class RpcServer:
+    """The batch-updating parameter server of PyTorch's tutorial: workers push a gradient and get a future of the parameters."""
+
+    def __init__(self, size: int) -> None:
+        import torch
+
+        self.parameters, self.sum = torch.zeros(size // 4), torch.zeros(size // 4)
+        self.lock, self.future, self.count = threading.Lock(), torch.futures.Future(), 0
+
+
+RPC_SERVER: list[RpcServer] = []
+
+
+def rpc_update(gradient: Any) -> Any:
+    import torch
+
+    server = RPC_SERVER[0]
+    with server.lock:
+        server.sum += gradient
+        server.count += 1
+        future = server.future
+        if server.count == WORKERS:
+            server.parameters.add_(server.sum.div_(WORKERS), alpha=-0.1)
+            server.sum.zero_()
+            server.count, server.future = 0, torch.futures.Future()
+            future.set_result(server.parameters)
+    return future
+
+
+def of_rpc(folder: Path, size: int, steps: int) -> float:
+    context = multiprocessing.get_context("spawn")
+    queue = context.SimpleQueue()
+    ranks = [
+        context.Process(target=_rpc_rank, args=(str(folder / "rpc"), at, size, steps, queue))
+        for at in range(WORKERS + 1)
+    ]
+    for process in ranks:
+        process.start()
+    found = [queue.get() for _ in range(WORKERS)]
+    for process in ranks:
+        process.join()
+    (folder / "rpc").unlink(missing_ok=True)
+    return statistics.median(max(pair) for pair in zip(*found, strict=True))
+
+
+def _rpc_rank(file: str, rank: int, size: int, steps: int, queue: Any) -> None:
+    import torch
+    from torch.distributed import rpc
+
+    torch.set_num_threads(1)
+    pin(SERVER_CORE if rank == WORKERS else CLIENT_CORE)
+    update = rpc.functions.async_execution(rpc_update)
+    sys.modules[update.__module__].rpc_update = update  # type: ignore[attr-defined]  # it is sent by its name
+    if rank == WORKERS:
+        RPC_SERVER.append(RpcServer(size))
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{file}", rpc_timeout=120)
+    rpc.init_rpc(f"rank-{rank}", rank=rank, world_size=WORKERS + 1, rpc_backend_options=options)
+    if rank < WORKERS:
+        gradient, found = torch.full((size // 4,), 1e-3), []
+        for _ in range(steps):
+            start = time.perf_counter()
+            rpc.rpc_sync(f"rank-{WORKERS}", update, args=(gradient,))
+            found.append(time.perf_counter() - start)
+        queue.put(found[1:])
+    rpc.shutdown()
+
+
+# -- migration ------------------------------------------------------------------------------------------------------------------
+
+
+def migration(folder: Path, tensors: int, size: int, compute_s: float, moves: int) -> dict[str, float]:
+    """How much longer a step is in which every tensor moves, and how long the whole migration takes."""
+    folder.mkdir()
+    service = Service(folder, 2)
+    sizes = [size // tensors // 4 * 4] * tensors
+    channels = [Channel.connect(each, service_identity("bench"), service.key, 600) for each in service.addresses]
+
+    def work(rank: int, step: Callable[[], None]) -> list[tuple[float, bool]]:
+        found, place = [], 0
+        for at in range(3 + 4 * moves):
+            moving = rank == 0 and at % 4 == 2 and at > 2
+            if moving:
+                for number in range(tensors):
+                    request = MigrateTensor("bench", f"t{number}", service.addresses[1 - place], 60.0)
+                    channels[place].request(request)
+                place = 1 - place
+            time.sleep(compute_s)
+            start = time.perf_counter()
+            step()
+            found.append(time.perf_counter() - start)
+        return found
+
+    try:
+        first = service.job("bench", service.addresses)
+        file = folder / "bench.json"
+        content = json.loads(file.read_text()) | {"tensors": {f"t{at}": service.addresses[0] for at in range(tensors)}}
+        file.write_text(json.dumps(content))
+        steps, _ = clients(first, sizes, work)
+    finally:
+        service.end()
+    # The tensors leave at the end of step 2 of each four; the first step that meets their new master is step 3.
+    rest = [each for at, each in enumerate(steps) if at > 2 and at % 4 in {0, 1}]
+    met = [each for at, each in enumerate(steps) if at > 2 and at % 4 == 3]
+    usual = statistics.median(rest)
+    return {
+        "step_ms": 1e3 * usual,
+        "pause_ms": 1e3 * (statistics.median(met[1:] or met) - usual),
+        "moves": len(met[1:] or met),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=3, help="alternations of the measurements; 3")
+    parser.add_argument("--steps", type=int, default=12, help="iterations of each; 12")
+    parser.add_argument("--mb", type=float, default=33.5, help="MB of each worker, each way; 33.5")
+    parser.add_argument(
+        "--models", nargs="*", default=[*MODELS], choices=[*MODELS], help="models whose migration is measured"
+    )
+    parser.add_argument("--compute-s", type=float, default=1.0, help="the time between two steps of a migration; 1")
+    parser.add_argument("--moves", type=int, default=4, help="migrations of each model; 4")
+    args = parser.parse_args()
+    size = int(args.mb * 1e6) // 4 * 4
+    found: dict[str, list[float]] = {"service": [], "bare": [], "gloo": [], "rpc": []}
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
+        folder = Path(name)
+        for number in range(args.repeat):
+            found["bare"].append(bare(size, args.steps))
+            found["service"].append(of_service(folder / f"service-{number}", size, args.steps))
+            found["gloo"].append(of_gloo(folder, size, args.steps))
+            found["rpc"].append(of_rpc(folder, size, args.steps))
+        moved = {
+            model: migration(
+                folder / f"move-{model}", MODELS[model][0], MODELS[model][1] * 10**6, args.compute_s, args.moves
+            )
+            for model in args.models
+        }
+    medians = {name: statistics.median(each) for name, each in found.items()}
+    ratios = [one / two for one, two in zip(found["bare"], found["service"], strict=True)]
+    result = {
+        "load_before": load,
+        "load_after": os.getloadavg()[0],
+        "cores": len(os.sched_getaffinity(0)),
+        "bytes": size,
+        "iteration_s": medians,
+        "aggregator_of_bare": statistics.median(ratios),
+        "migration": moved,
+    }
+    print(json.dumps(result, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
