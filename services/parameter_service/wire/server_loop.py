@@ -218,8 +218,8 @@ class ServerLoop:
             identity, _, expected = self._challenges.pop(connection)
             check_proof(expected, content.proof)
             connection.identity = identity
-            connection.send(Accepted())
             self._handler.joined(connection)
+            connection.send(Accepted())
         else:
             raise BadFrame(f"{connection.peer}: {type(content).__name__} before the handshake")
 
