@@ -32,6 +32,7 @@ from tiresias.slurm_plugin.doctor import (
     image_tools_check,
     learned_placement_check,
     limit_checks,
+    parameter_service_check,
     part_check,
     plugin_checks,
     preemptor_check,
@@ -101,6 +102,7 @@ def _check(config: Config) -> Iterator[Finding]:
     yield from failing_node_check.findings(config.paths.state / FILE)
     yield from slow_node_check.findings(config.paths.state / FILE)
     yield from learned_placement_check.findings(config.paths.run)
+    yield from parameter_service_check.findings(config.service_report, slurm_conf)
     yield recorder_check.finding()
     yield image_tools_check.finding(here_only=False)
     yield from plugin_checks.findings()

@@ -19,6 +19,7 @@ from types import ModuleType
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.commands.terminal import add_socket_option, socket_path
+from tiresias.slurm_plugin.config import load_option
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +34,13 @@ def run(args: argparse.Namespace) -> int:
     exposition = _exposition()
     if args.listen:
         return _serve(exposition, args.listen, socket_path(args), args.by_account)
-    sys.stdout.write(exposition.text(socket_path(args), args.by_account))
+    sys.stdout.write(exposition.text(socket_path(args), args.by_account, _service()))
     return 0
+
+
+def _service() -> Path | None:
+    """Return the folder of the parameter service's report; None where no service is configured."""
+    return Path(found) if (found := load_option("service_report", None)) else None
 
 
 def _exposition() -> ModuleType:
@@ -53,7 +59,7 @@ def _serve(exposition: ModuleType, listen: str, socket: Path, by_account: bool) 
     if not (address and port.isdecimal() and int(port) < 65536):
         raise UsageError(f"--listen {listen[:60]!r}: give an address and a port, such as 127.0.0.1:9817")
     try:
-        server = exposition.server(socket, address, int(port), by_account)
+        server = exposition.server(socket, address, int(port), by_account, _service())
     except OSError as error:
         raise TiresiasError(f"--listen {listen}: {error.strerror}; choose another port or address") from None
     with server:

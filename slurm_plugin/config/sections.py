@@ -272,6 +272,12 @@ class Config:
         "a list of NAME=SOCKET, each name once, each socket an absolute path",
         are_cluster_sockets,
     )
+    service_report: str = option(
+        "",
+        "the folder in which the manager of the parameter service reports (its key report); none: no service is shown",
+        'an absolute path, or ""',
+        lambda value: not value or (value.startswith("/") and value.isprintable()),
+    )
     backend: str = choice("auto", "how to call Slurm; auto prefers pyslurm", "auto", "pyslurm", "commands")
     period: float = seconds(30.0, "seconds between cycles when nothing wakes the controller")
     poll: float = seconds(0.1, "seconds between polls of jobs that are being preempted or started")

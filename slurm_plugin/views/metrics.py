@@ -33,32 +33,32 @@ def metrics(status: Status | None, now: float, by_account: bool = False) -> Iter
         now: epoch seconds
         by_account: whether the partitions' sums are split by account
     """
-    yield _gauge("up", "Whether a leading controller answers.", 0.0 if status is None else 1.0)
+    yield gauge("up", "Whether a leading controller answers.", 0.0 if status is None else 1.0)
     if status is not None:
         yield from _daemon(status, now)
         yield from _slurm(status)
         yield from _jobs(status)
         slow = sum(bool(job.get("slow_nodes")) for job in status.get("jobs", []))
-        yield _gauge(
+        yield gauge(
             "straggling_jobs",
             "Jobs of which ranks or servers work for a step twice as long as the median or longer.",
             slow,
         )
         failing = sum(bool(node.get("failing")) for node in status["nodes"])
-        yield _gauge("failing_nodes", "Nodes on which runs of several users fail more often than elsewhere.", failing)
+        yield gauge("failing_nodes", "Nodes on which runs of several users fail more often than elsewhere.", failing)
         slow_nodes = sum(bool(node.get("slow")) for node in status["nodes"])
-        yield _gauge("slow_nodes", "Nodes on which steps persistently take longer than on other nodes.", slow_nodes)
+        yield gauge("slow_nodes", "Nodes on which steps persistently take longer than on other nodes.", slow_nodes)
         slowness = {node["name"]: node.get("slowness") for node in status["nodes"]}
-        yield _labelled("node_slowness", "Seconds a step, divided by those on the median node.", "node", slowness)
+        yield labelled("node_slowness", "Seconds a step, divided by those on the median node.", "node", slowness)
         unused = [job for job in status.get("jobs", []) if is_unused(job)]
-        yield _gauge("idle_jobs", "Running jobs that do not use their GPUs.", len(unused))
-        yield _gauge("idle_gpus", "GPUs of these jobs.", sum(job.get("gpus", 0) for job in unused))
+        yield gauge("idle_jobs", "Running jobs that do not use their GPUs.", len(unused))
+        yield gauge("idle_gpus", "GPUs of these jobs.", sum(job.get("gpus", 0) for job in unused))
         yield _gpus(status)
         yield from _waits(status)
         yield from _totals(status.get("totals", []), by_account)
         yield from cell_metrics(status.get("virtual_clusters", []))
         fragmented = "Share of the nodes with some free GPUs that cannot give all of their GPUs."
-        yield _gauge("fragmentation", fragmented, fragmentation(status["nodes"]))
+        yield gauge("fragmentation", fragmented, fragmentation(status["nodes"]))
 
 
 def _daemon(status: Status, now: float) -> Iterator[Metric]:
@@ -68,20 +68,20 @@ def _daemon(status: Status, now: float) -> Iterator[Metric]:
     )
     leader: Mapping[str, Any] = status.get("leader") or {}
     cycle = status["cycle"]
-    yield _gauge("leader_epoch", "Grows with each takeover.", leader.get("epoch"))
-    yield _gauge("standby", "Whether a standby controller exists.", leader.get("standby"))
-    yield _gauge("status_age_seconds", "Age of the newest snapshot of Slurm.", max(now - status["time"], 0.0))
+    yield gauge("leader_epoch", "Grows with each takeover.", leader.get("epoch"))
+    yield gauge("standby", "Whether a standby controller exists.", leader.get("standby"))
+    yield gauge("status_age_seconds", "Age of the newest snapshot of Slurm.", max(now - status["time"], 0.0))
     yield CounterMetricFamily("tiresias_cycles", "Cycles since the controller became leader.", cycle["count"])
-    yield _labelled("cycle_seconds", "Duration of a cycle; median and p99 of the newest 1000.", "of", {
+    yield labelled("cycle_seconds", "Duration of a cycle; median and p99 of the newest 1000.", "of", {
         "last": cycle["seconds"], "median": cycle.get("median"), "p99": cycle.get("p99"), "snapshot": cycle.get("snapshot"),
     })  # fmt: skip
-    yield _gauge("period_seconds", "Interval between cycles without events.", cycle["period"])
-    yield _gauge("alarms", "Alarms of the controller.", len(status.get("alarms", ())))
-    yield _gauge("paused", "Whether preemptions are paused.", bool(status.get("paused")))
+    yield gauge("period_seconds", "Interval between cycles without events.", cycle["period"])
+    yield gauge("alarms", "Alarms of the controller.", len(status.get("alarms", ())))
+    yield gauge("paused", "Whether preemptions are paused.", bool(status.get("paused")))
     packlimit: Mapping[str, Any] = status.get("packlimit") or {}
-    yield _gauge("packlimit", "Skew above which jobs consolidate.", packlimit.get("limit"))
-    yield _gauge("packlimit_learned", "Whether PACKLIMIT was learned from this site's jobs.", packlimit.get("learned"))
-    yield _labelled(
+    yield gauge("packlimit", "Skew above which jobs consolidate.", packlimit.get("limit"))
+    yield gauge("packlimit_learned", "Whether PACKLIMIT was learned from this site's jobs.", packlimit.get("learned"))
+    yield labelled(
         "actions",
         "Decisions carried out since the controller became leader.",
         "action",
@@ -92,12 +92,12 @@ def _daemon(status: Status, now: float) -> Iterator[Metric]:
 
 def _slurm(status: Status) -> Iterator[Metric]:
     rpc: Mapping[str, Any] = status.get("rpc") or {}
-    yield _labelled("slurm_calls", "Calls to Slurm, by operation.", "verb", rpc.get("calls") or {}, CounterMetricFamily)
-    yield _gauge("slurm_calls_per_minute", "Recent rate of calls to Slurm.", rpc.get("per_minute"))
-    yield _gauge("moves_postponed", "Operations postponed by the limit on calls.", rpc.get("postponed"))
+    yield labelled("slurm_calls", "Calls to Slurm, by operation.", "verb", rpc.get("calls") or {}, CounterMetricFamily)
+    yield gauge("slurm_calls_per_minute", "Recent rate of calls to Slurm.", rpc.get("per_minute"))
+    yield gauge("moves_postponed", "Operations postponed by the limit on calls.", rpc.get("postponed"))
     load: Mapping[str, Any] = rpc.get("slurmctld") or {}
-    yield _gauge("slurmctld_threads", "Calls that slurmctld serves at once (sdiag).", load.get("threads"))
-    yield _gauge("slurmctld_agent_queue", "Messages that slurmctld has queued for nodes (sdiag).", load.get("queue"))
+    yield gauge("slurmctld_threads", "Calls that slurmctld serves at once (sdiag).", load.get("threads"))
+    yield gauge("slurmctld_agent_queue", "Messages that slurmctld has queued for nodes (sdiag).", load.get("queue"))
 
 
 def _jobs(status: Status) -> Iterator[Metric]:
@@ -111,7 +111,7 @@ def _jobs(status: Status) -> Iterator[Metric]:
     yield jobs
     yield gpus
     waits = [job["waited"] for job in status["jobs"] if job["state"] == "WAITING"]
-    yield _labelled(
+    yield labelled(
         "waiting_seconds",
         "Wait of the waiting jobs since their last run.",
         "of",
@@ -120,12 +120,12 @@ def _jobs(status: Status) -> Iterator[Metric]:
             "longest": max(waits, default=0.0),
         },
     )
-    yield _gauge(
+    yield gauge(
         "unpreemptable_jobs",
         "Running jobs that may not be preempted now.",
         sum(job["state"] == "RUNNING" and not job["preemptable"] for job in status["jobs"]),
     )
-    yield _gauge(
+    yield gauge(
         "reporting_jobs",
         "Jobs whose programs report how much work is left.",
         sum(job.get("remaining") is not None for job in status["jobs"]),
@@ -138,8 +138,8 @@ def _waits(status: Status) -> Iterator[Metric]:
         if job["state"] == "WAITING":
             waits.setdefault(job["partition"], []).append(job["waited"])
     count, longest = ({name: one(each) for name, each in waits.items()} for one in (len, max))
-    yield _labelled("partition_waiting_jobs", "Waiting jobs, by partition.", "partition", count)
-    yield _labelled(
+    yield labelled("partition_waiting_jobs", "Waiting jobs, by partition.", "partition", count)
+    yield labelled(
         "partition_longest_wait_seconds", "Longest wait of a waiting job since its last run.", "partition", longest
     )
 
@@ -170,21 +170,21 @@ def _gpus(status: Status) -> Metric:
         use["managed"] += managed
         use["others"] += node["other_gpus"]
         use["gone" if _is_gone(node) else "free"] += max(left, 0)
-    return _labelled("gpus", "GPUs of the managed partitions' nodes, by use.", "use", use)
+    return labelled("gpus", "GPUs of the managed partitions' nodes, by use.", "use", use)
 
 
 def _is_gone(node: PublishedNode) -> bool:
     return any(word in node["state"] for word in GONE)
 
 
-def _gauge(name: str, what: str, value: float | None) -> Metric:
+def gauge(name: str, what: str, value: float | None) -> Metric:
     family = GaugeMetricFamily(f"tiresias_{name}", what)
     if value is not None:
         family.add_metric((), float(value))
     return family
 
 
-def _labelled(
+def labelled(
     name: str,
     what: str,
     label: str,

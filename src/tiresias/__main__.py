@@ -29,6 +29,7 @@ COMMANDS = {
         "how far a job is: its losses, their fit, its predicted end",
     ),
     "cells": ("tiresias.slurm_plugin.commands.cells_command", "what virtual clusters own, use and could start now"),
+    "services": ("tiresias.slurm_plugin.commands.services_command", "the parameter service: its aggregators and jobs"),
     "history": ("tiresias.slurm_plugin.commands.history", "what users and jobs had, and what preemptions cost"),
     "ledger": ("tiresias.slurm_plugin.commands.ledger", "compare the ledger with Slurm's accounting; rebuild it"),
     "metrics": ("tiresias.slurm_plugin.commands.metrics", "the controller's state as OpenMetrics, for Prometheus"),

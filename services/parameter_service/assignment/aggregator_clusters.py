@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
 from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool, TensorKey
 from tiresias.services.parameter_service.assignment.assignment_rules import (
     AssignmentRefused,
@@ -67,6 +68,11 @@ class AggregatorClusters:
     def jobs(self) -> dict[str, JobWork]:
         """The assigned jobs."""
         return {job: work for pool in self._pools.values() for job, work in pool.jobs.items()}
+
+    @property
+    def loads(self) -> dict[int, AggregatorLoad]:
+        """The aggregators with their tensors, by number; without those that are reserved for profiles."""
+        return {number: load for pool in self._pools.values() for number, load in pool.loads.items()}
 
     def assignment(self) -> dict[TensorKey, int]:
         """Return the aggregator of each tensor."""

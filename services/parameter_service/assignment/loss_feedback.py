@@ -35,13 +35,15 @@ class LossFeedback:
     iterations: int = MONITORED_ITERATIONS
     _measured: list[float] = field(default_factory=list, repr=False)
     _loss: float = field(default=0.0, repr=False)
+    _mean_s: float | None = field(default=None, repr=False)
 
     def observe(self, iteration_s: float) -> LossVerdict:
         """Add the seconds of an iteration; return a verdict after each group of iterations. Their mean counts, as pauses do."""
         self._measured.append(iteration_s)
         if len(self._measured) < self.iterations:
             return LossVerdict.MEASURING
-        self._loss = loss_of(statistics.fmean(self._measured), self.iteration_s)
+        self._mean_s = statistics.fmean(self._measured)
+        self._loss = loss_of(self._mean_s, self.iteration_s)
         self._measured.clear()
         return LossVerdict.REVERT if self._loss >= self.loss_limit else LossVerdict.KEEP
 
@@ -49,6 +51,11 @@ class LossFeedback:
     def loss(self) -> float:
         """The loss of the last whole group; 0 before the first."""
         return self._loss
+
+    @property
+    def measured_s(self) -> float | None:
+        """The mean seconds of the iterations of the last whole group; None before the first."""
+        return self._mean_s
 
     def restart(self) -> None:
         """Discard what was measured: the assignment has changed."""

@@ -56,9 +56,10 @@ class AggregatorJobs:
         chosen = {"partition": self.partition, "qos": self.qos, "account": self.account}
         options = [f"--{name}={value}" for name, value in chosen.items() if value]
         options += [f"--mem={self.memory_mib}M"] if self.memory_mib else []
+        name = name_of(self.manager, number)
         output = "/dev/null" if self.output == Path("/dev") else str(self.output / f"aggregator-{number}.out")
         done = _call(
-            "sbatch", "--parsable", f"--job-name={self._name(number)}", "--dependency=singleton", "--no-requeue", "--nodes=1",
+            "sbatch", "--parsable", f"--job-name={name}", "--dependency=singleton", "--no-requeue", "--nodes=1",
             "--ntasks=1", f"--cpus-per-task={self.cpus}", f"--output={output}", *options, str(self.script), str(number),
         )  # fmt: skip
         return int(done.partition(";")[0])
@@ -76,9 +77,6 @@ class AggregatorJobs:
             if not any(each in str(error) for each in _ENDED):
                 raise
 
-    def _name(self, number: int) -> str:
-        return f"tiresias-ps-{self.manager}-{number}"
-
     def _parsed(self, line: str) -> QueuedAggregator | None:
         job, state, node, name = line.split("|", 3)
         found = re.fullmatch(rf"tiresias-ps-{self.manager}-(\d+)", name.strip())
@@ -93,6 +91,11 @@ class AggregatorJobs:
         ):
             return None
         return QueuedAggregator(int(job), int(found[1]), state == "RUNNING", node.strip() if state == "RUNNING" else "")
+
+
+def name_of(manager: str, number: int) -> str:
+    """Return the name of the Slurm job of an aggregator."""
+    return f"tiresias-ps-{manager}-{number}"
 
 
 def _call(*command: str) -> str:

@@ -10,11 +10,13 @@ import json
 import os
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tiresias.durable.leadership import Leadership
 from tiresias.errors import Unavailable, one_line
 from tiresias.protocol.job_log import log_line
+from tiresias.protocol.service_report import VERSION
 from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
@@ -23,14 +25,18 @@ from tiresias.services.parameter_service.manager.aggregator_calls import Aggrega
 from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
+from tiresias.services.parameter_service.manager.manager_report import ReportMaker
 from tiresias.services.parameter_service.manager.manager_settings import ManagerSettings
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, Registration, RegistrationPort
+from tiresias.services.parameter_service.manager.report_folder import ReportFolder
 from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
 from tiresias.services.parameter_service.wire.channel import address_of
 from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
 
 MAX_ANNOUNCEMENT_BYTES = 4096
+REPORT_PAUSE_S = 1.0
+REPORT_REST_FACTOR = 20  # the pause after a report is at least this multiple of its time
 
 
 class ManagerProcess:
@@ -45,7 +51,9 @@ class ManagerProcess:
         self._leadership = Leadership(settings.state / "lead", settings.lease_s)
         self._stopping = False
         self._loop: ServerLoop | None = None
-        self._next_poll = 0.0
+        self._next_poll = self._next_report = 0.0
+        self._problem = ""  # why Slurm did not answer last time
+        self._sizes: dict[str, tuple[Mapping[str, int], dict[str, int]]] = {}
 
     def stop(self) -> None:
         """End `run`; a signal handler may call it."""
@@ -73,8 +81,9 @@ class ManagerProcess:
         settings = self._settings
         journal = ManagerJournal(settings.state, self._leadership.epoch)
         try:
-            clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
-            self._jobs = RegisteredJobs(journal, clusters)
+            self._journal = journal
+            self._clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
+            self._jobs = RegisteredJobs(journal, self._clusters)
             self._keeper = FleetKeeper(journal, _slurm_jobs(settings), settings.budget, self._leadership.check)
             calls, memory_bytes = (
                 AggregatorCalls(read_service_key(settings.service_key_file)),
@@ -85,6 +94,9 @@ class ManagerProcess:
                 requests = ManagerRequests(self._jobs, self._mover.address_of, self._mover.measured_work)
                 loop = self._loop = ServerLoop(requests, agents)
                 loop.every_tick(self._tick)
+                if settings.report:
+                    self._report_folder = ReportFolder(Path(settings.report), settings.report_group)
+                    loop.every_tick(self._report)
                 RegistrationPort(registrations, self._register).start()
                 self._publish(agents, registrations)
                 if not self._stopping:
@@ -106,9 +118,38 @@ class ManagerProcess:
         self._jobs.scale(now)
         try:
             self._keeper.step()
+            self._problem = ""
         except Unavailable as error:
-            log_line(f"parameter service: {one_line(error)}; trying again")
+            self._problem = one_line(error)
+            log_line(f"parameter service: {self._problem}; trying again")
         self._mover.step()
+
+    def _report(self) -> None:
+        """Publish what the manager does, at most once a second, and in less than a twentieth of its time."""
+        if (began := time.monotonic()) < self._next_report:
+            return
+        queue = {each.number: each for each in self._keeper.queue}
+        maker = ReportMaker(
+            self._settings.manager,
+            self._jobs,
+            self._clusters,
+            self._journal.members(),
+            queue,
+            self._mover.bytes_on,
+            self._sizes,
+        )
+        jobs, settings = maker.shown_jobs(), self._settings
+        try:
+            self._report_folder.write({
+                "version": VERSION, "time": time.time(), "manager": settings.manager, "host": socket.gethostname(),
+                "epoch": self._leadership.epoch, "uid": os.geteuid(), "partition": settings.partition, "qos": settings.qos,
+                "account": settings.account, "budget": settings.budget, "problem": self._problem,
+                "aggregators": maker.shown_aggregators(), "totals": maker.totals(jobs),
+            }, jobs)  # fmt: skip
+        except OSError as error:
+            log_line(f"parameter service: the report: {one_line(error)}")
+        now = time.monotonic()
+        self._next_report = now + max(REPORT_PAUSE_S, REPORT_REST_FACTOR * (now - began))
 
     def _addresses(self) -> dict[int, str]:
         """Return what the aggregators have announced whose Slurm jobs run."""

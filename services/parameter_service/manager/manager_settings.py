@@ -11,6 +11,8 @@ service_key_file  file with the key of the service, mode 0600; the aggregators h
 budget         the most Slurm jobs of aggregators at any time; 0 refuses every job
 partition, qos, account, cpus, memory_mib    of these Slurm jobs; optional
 job_memory_mib bound of one job's tensors on one aggregator; default 4096
+report         folder in which the manager reports what it does (protocol/service_report.py); optional
+report_group   the group that sees all jobs there; the service account has to be in it. Default: none
 lease_s        silence after which the standby leads; default 15
 period_s       seconds between two scalings; default 600
 poll_s         seconds between two polls of Slurm's queue; default 2
@@ -48,6 +50,8 @@ class ManagerSettings:
     cpus: int = 1
     memory_mib: int = 0
     job_memory_mib: int = 4096
+    report: str = ""
+    report_group: str = ""
     lease_s: float = 15.0
     period_s: float = 600.0
     poll_s: float = 2.0

@@ -69,6 +69,23 @@ class RegisteredJobs:
             job: {*self.target(job).values(), *row.content.get("at", {}).values()} for job, row in self._clients.items()
         }
 
+    @property
+    def rows(self) -> Mapping[str, ClientRow]:
+        """The jobs by name, in the order of their registration."""
+        return self._clients
+
+    def speed(self, job: str) -> tuple[float | None, float | None]:
+        """Return the measured seconds of an iteration, None before a verdict, and the job's loss.
+
+        The loss is that of the measured iterations, before a verdict the expected one; None for a job that is not assigned.
+        """
+        if "iteration_s" not in self._row(job).content:
+            return None, None
+        feedback = self._feedback.get(job)
+        if feedback and feedback.measured_s is not None:
+            return feedback.measured_s, feedback.loss
+        return None, self._clusters.pool_of(job).loss(job)
+
     def target(self, job: str) -> dict[str, int]:
         """Return the aggregator that each block is assigned to. Raises UsageError."""
         content = self._row(job).content
@@ -171,7 +188,7 @@ class RegisteredJobs:
                 self._clusters.revert(job)
             except NoAggregatorLeft:
                 return LossVerdict.KEEP
-            self._store(row)
+            self._store(_with(row, reverts=row.content.get("reverts", 0) + 1))
         return verdict
 
     def migrated(self, job: str, blocks: Iterable[str], to: int) -> None:

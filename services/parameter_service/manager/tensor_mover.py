@@ -41,6 +41,13 @@ class TensorMover:
         address, jobs = self._seen.get(number, ("", {}))
         return address if job in jobs else ""
 
+    def bytes_on(self, number: int) -> dict[str, int] | None:
+        """Return the bytes of each job's tensors on an aggregator, as it reported in the last step; None: it did not."""
+        if number not in self._seen:
+            return None
+        present = self._seen[number][1].items()
+        return {job: sum(each["bytes"] for each in found["tensors"].values()) for job, found in present}
+
     def measured_work(self, job: str) -> dict[str, float]:
         """Return the seconds of work of each block in an iteration, as its aggregator has measured them.
 
