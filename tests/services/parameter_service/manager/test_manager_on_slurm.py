@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ class Service:
             "manager": "m2", "state": "/shared/service/state", "listen": "127.0.0.1:0", "registration": "127.0.0.1:0",
             "publish": "/shared/service/published.json", "announce": "/shared/service/announce",
             "script": "/shared/service/aggregator.sh",
-            "budget": budget, "lease_s": 2.0, "poll_s": 0.2, "period_s": 3600.0,
+            "report": "/shared/service/report", "budget": budget, "lease_s": 2.0, "poll_s": 0.2, "period_s": 3600.0,
         }  # fmt: skip
         (folder / "manager.json").write_text(json.dumps(settings))
         cluster.run(["chown", "-R", SERVICE, "/shared/service"])
@@ -65,8 +66,26 @@ class Service:
 
     def kill(self) -> None:
         """Send SIGKILL to the manager that leads."""
+        self.signal("KILL")
+
+    def signal(self, name: str) -> None:
+        """Send a signal to the manager that leads."""
         pid = json.loads(self.published.read_text())["pid"]
-        self._cluster.run(["kill", "-KILL", str(pid)])
+        self._cluster.run(["kill", f"-{name}", str(pid)])
+
+    def seen(self, user: str) -> dict[str, Any]:
+        """What `tiresias services --json` prints for a user."""
+        command = ["tiresias", "services", "--report", "/shared/service/report", "--json"]
+        found: dict[str, Any] = json.loads(self._cluster.run(command, user=user).stdout)
+        return found
+
+    def examined(self) -> list[str]:
+        """What `tiresias doctor` finds of the service."""
+        config = self._cluster.shared / "service/tiresias.toml"
+        config.write_text('service_report = "/shared/service/report"\n')
+        command = ["tiresias", "doctor", "--config", "/shared/service/tiresias.toml", "--json"]
+        done = self._cluster.run(command, user=SERVICE, check=False)
+        return [each["words"] for each in json.loads(done.stdout) if each["about"] == "parameter service"]
 
     def place(self, job: str, servers: int, key: str = KEY, user: str = "alice") -> subprocess.CompletedProcess[str]:
         command = ["python3", f"{HERE}/register_and_place.py", "/shared/service/published.json", job, key, str(servers)]
@@ -137,3 +156,41 @@ def test_kills_of_the_manager_leave_jobs_where_they_are(service_of: Callable[[in
     assert "registered already" in refused[1].stderr
     assert "registered already" in refused[2].stderr
     assert service.queued() == queue
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_users_see_their_own_jobs_and_the_doctor_sees_the_aggregators(
+    service_of: Callable[[int], Service], cluster: Cluster
+) -> None:
+    service = service_of(3)
+    service.start()
+    until(service.published.exists, lambda: "the manager does not publish its address")
+    for job, servers, user in (("a", 2, "alice"), ("b", 1, "bob")):
+        done = service.place(job, servers, user=user)
+        assert done.returncode == 0, done.stderr
+    report = cluster.shared / "service/report/report.json"
+    until(lambda: json.loads(report.read_text())["totals"]["jobs"] == 2, report.read_text)
+    seen = {user: [job["name"] for job in service.seen(user)["jobs"]] for user in ("alice", "bob", SERVICE, "root")}
+    assert seen == {"alice": ["a"], "bob": ["b"], SERVICE: ["a", "b"], "root": ["a", "b"]}
+    alice = service.seen("alice")
+    assert (alice["sees_all"], alice["report"]["totals"]["servers"], alice["jobs"][0]["state"]) == (
+        False,
+        3,
+        "profiled",
+    )
+    assert {each["slurm_job"] for each in alice["report"]["aggregators"]} == {
+        int(job) for job in service.queued().values()
+    }
+    for file in ("jobs.json", "users/$(id -u bob).json"):
+        refused = cluster.run(["sh", "-c", f"cat /shared/service/report/{file}"], user="alice", check=False)
+        assert "Permission denied" in refused.stderr
+    until(lambda: "its aggregators are those in Slurm (3)" in service.examined()[-1], service.examined)
+    assert service.examined()[:2] == ["munge answers", "up to 3 aggregators, 3 of them in use"]
+    service.signal("STOP")
+    submit = ["sbatch", "--parsable", "--job-name=tiresias-ps-m2-77", "--output=/dev/null", "--wrap", "sleep 1000"]
+    stray = cluster.run(submit, user=SERVICE).stdout.strip()
+    assert f"aggregators in Slurm, but not reported: {stray} (tiresias-ps-m2-77)" in service.examined()[-1]
+    service.signal("CONT")
+    until(lambda: "tiresias-ps-m2-77" not in service.queued(), service.queued)
