@@ -188,9 +188,12 @@ def test_users_see_their_own_jobs_and_the_doctor_sees_the_aggregators(
         assert "Permission denied" in refused.stderr
     until(lambda: "its aggregators are those in Slurm (3)" in service.examined()[-1], service.examined)
     assert service.examined()[:2] == ["munge answers", "up to 3 aggregators, 3 of them in use"]
-    service.signal("STOP")
-    submit = ["sbatch", "--parsable", "--job-name=tiresias-ps-m2-77", "--output=/dev/null", "--wrap", "sleep 1000"]
-    stray = cluster.run(submit, user=SERVICE).stdout.strip()
-    assert f"aggregators in Slurm, but not reported: {stray} (tiresias-ps-m2-77)" in service.examined()[-1]
-    service.signal("CONT")
+    service.signal("STOP")  # so that it does not cancel what it has not submitted
+    try:
+        submit = ["sbatch", "--parsable", "--job-name=tiresias-ps-m2-77", "--output=/dev/null", "--wrap", "sleep 1000"]
+        stray = cluster.run(submit, user=SERVICE).stdout.strip()
+        assert service.examined()[0] == f"aggregators in Slurm, but not reported: {stray} (tiresias-ps-m2-77)"
+    finally:
+        service.signal("CONT")
+        service.managers[0].send_signal(signal.SIGCONT)  # nsenter stops with its child
     until(lambda: "tiresias-ps-m2-77" not in service.queued(), service.queued)
