@@ -17,7 +17,7 @@ from torch.distributed import GradBucket
 from tiresias.errors import UsageError
 from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
 from tiresias.services.parameter_service.agent.service_client import ServiceClient
-from tiresias.services.parameter_service.agent.service_job import ServiceJob, service_job
+from tiresias.services.parameter_service.agent.service_job import ServiceJob, read_job_file, service_job
 from tiresias.services.parameter_service.agent.tensor_buffers import DTYPES
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory, TensorDirectory
 from tiresias.services.parameter_service.wire.service_messages import InitTensor
@@ -43,9 +43,13 @@ class ServiceHook:
         """Return the state of this process's job.
 
         Raises:
-            UsageError: The environment names no job file.
+            UsageError: The environment names no job file, or one of a job that a manager places.
         """
         job = service_job()
+        if "manager" in read_job_file(job.file):
+            raise UsageError(
+                f"{job.file}: the hook needs a job file with aggregators; a manager places no buckets of DDP"
+            )
         return cls(job, FileDirectory(job.file))
 
     def average(self, index: int, gradient: torch.Tensor) -> torch.futures.Future[torch.Tensor]:

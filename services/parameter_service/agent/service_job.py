@@ -6,6 +6,8 @@ The job file is JSON with mode 0600, because it contains the job's key:
     key          64 hexadecimal digits
     aggregators  addresses, host:port, on which tensors are placed
     tensors      addresses of single tensors by name, where they differ; optional
+    manager      in place of aggregators: the file that the manager publishes, which places the tensors (register.py writes it)
+    servers      parameter servers that the job declared to the manager
 """
 
 from __future__ import annotations
@@ -73,15 +75,17 @@ def read_job_file(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file}: other users can read or change it; it contains a key: chmod 600 {file}")
     if not _is_job_file(content):
         raise UsageError(
-            f"{file}: no job file: it has the keys job, key (64 hexadecimal digits) and aggregators (addresses)"
+            f"{file}: no job file: it has job, key (64 hexadecimal digits), and aggregators (addresses) or manager and servers"
         )
     return dict(content)
 
 
 def _is_job_file(content: Any) -> bool:
     try:
-        addresses = [*content["aggregators"], *content.get("tensors", {}).values()]
         bytes.fromhex(content["key"])
+        if "manager" in content:
+            return isinstance(content["manager"], str) and type(content["servers"]) is int and content["servers"] > 0
+        addresses = [*content["aggregators"], *content.get("tensors", {}).values()]
         return bool(content["aggregators"]) and all(isinstance(each, str) for each in [content["job"], *addresses])
     except (KeyError, TypeError, ValueError, AttributeError):
         return False

@@ -17,10 +17,11 @@ import torch
 
 from tiresias.errors import UsageError
 from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
+from tiresias.services.parameter_service.agent.job_site import JobSite
 from tiresias.services.parameter_service.agent.service_client import ServiceClient
 from tiresias.services.parameter_service.agent.service_job import ServiceJob, service_job
 from tiresias.services.parameter_service.agent.tensor_buffers import DTYPES, TensorBuffers, blocks_of, gradient_parts
-from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory, TensorDirectory
+from tiresias.services.parameter_service.agent.tensor_directory import TensorDirectory
 from tiresias.services.parameter_service.agent.torch_optimizers import service_options, state_names, torch_state
 from tiresias.services.parameter_service.wire.service_messages import InitTensor
 
@@ -51,7 +52,7 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
             the ParameterServiceOptimizer.
         model: The module whose parameters it has; it provides their names.
         job: This process; by default from the environment.
-        directory: Where tensors are placed; by default the aggregators of the job file.
+        directory: Where tensors are placed; by default by the manager or on the aggregators of the job file.
         backwards_per_step: Backward passes that add up one step's gradient.
         overlap: Push during the backward pass. False: push in step(), for programs that change gradients before it (clipping).
         block_bytes: Larger parameters are stored in blocks of this size.
@@ -74,9 +75,11 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
         super().__init__(optimizer.param_groups, optimizer.defaults)
         self.param_groups = optimizer.param_groups  # the same lists: schedulers change the learning rates there
         self._job = job or service_job()
-        self._client = ServiceClient(self._job, directory or FileDirectory(self._job.file))
+        site = JobSite(self._job)
+        self._client = ServiceClient(self._job, directory or site.directory())
+        self._reports = site.reports() if directory is None else None
         self._backwards_per_step, self._overlap = backwards_per_step, overlap
-        self._served = list(_served(optimizer, model, block_bytes))
+        self._served = list(_served(optimizer, model, site.block_bytes(_bytes_of(optimizer), block_bytes)))
         self._step, self._generation = 0, 0
         self._restore: dict[str, Any] | None = None
         self._client.assign(block for each in self._served for block in each.blocks)
@@ -121,6 +124,8 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
             served.buffers.store()
             served.backwards, served.pushed = 0, False
         self._step += 1
+        if self._reports:
+            self._reports.iteration()
         return loss
 
     # -- content ------------------------------------------------------------------------------------------------------------
@@ -221,6 +226,11 @@ def _state_bytes(array: torch.Tensor | None, parameter: torch.Tensor) -> memoryv
         else array.detach().cpu().contiguous().view(-1)
     )
     return memoryview(flat.numpy()).cast("B")
+
+
+def _bytes_of(optimizer: torch.optim.Optimizer) -> int:
+    parameters = (each for group in optimizer.param_groups for each in group["params"])
+    return sum(each.numel() * each.element_size() for each in parameters)
 
 
 def _served(optimizer: torch.optim.Optimizer, model: torch.nn.Module, block_bytes: int) -> Iterator[_Served]:

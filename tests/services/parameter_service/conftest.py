@@ -19,6 +19,9 @@ from typing import Any
 import pytest
 
 from tests.polling import pauses
+from tests.services.parameter_service import service_on_slurm
+from tests.services.parameter_service.service_on_slurm import Service, managers_run
+from tiresias.sandbox.cluster import Cluster
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.aggregator.adopt import adopt_job
 from tiresias.services.parameter_service.wire.channel import Channel
@@ -179,3 +182,20 @@ def deployment() -> Iterator[Deployment]:
         made = Deployment(Path(folder))
         yield made
         made.end()
+
+
+@pytest.fixture
+def service_of(cluster: Cluster) -> Iterator[Callable[..., Service]]:
+    made: list[Service] = []
+
+    def make(budget: int, period_s: float = 3600.0) -> Service:
+        made.append(Service(cluster, budget, period_s))
+        return made[-1]
+
+    yield make
+    for service in made:
+        for manager in service.managers:
+            manager.send_signal(signal.SIGTERM)
+            manager.wait(30)
+        service_on_slurm.until(lambda: not managers_run(cluster), lambda: "managers do not end")
+        cluster.run(["rm", "-rf", "/shared/service"])

@@ -15,11 +15,11 @@ import pytest
 from tiresias.errors import TiresiasError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
-from tiresias.services.parameter_service.manager import manager_messages as messages
 from tiresias.services.parameter_service.manager.agent_requests_of_manager import ManagerRequests
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, RegistrationPort
+from tiresias.services.parameter_service.wire import manager_messages as messages
 from tiresias.services.parameter_service.wire.channel import Channel, ConnectionLost
 from tiresias.services.parameter_service.wire.peer_identity import agent_identity
 from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening

@@ -1,0 +1,110 @@
+"""A parameter service on a private cluster: its folder, its manager processes, and jobs that register."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.polling import pauses
+from tiresias.sandbox.cluster import Cluster
+
+HERE = "/opt/tiresias/tests/services/parameter_service/manager"
+SERVICE, KEY = "tiresias", "ab" * 32
+SCRIPT = """#!/bin/sh
+umask 077
+folder=/shared/service/aggregators/$1
+mkdir -p $folder
+cat > $folder/config.json <<END
+{"listen": "127.0.0.1:0", "state": "$folder/state", "service_key_file": "/shared/service/key", "memory_mib": 64,
+ "announce": "/shared/service/announce/$1.json"}
+END
+exec python3 -m tiresias.services.parameter_service.aggregator $folder/config.json
+"""
+
+
+class Service:
+    """The folder of a service on a cluster, and its managers."""
+
+    def __init__(self, cluster: Cluster, budget: int, period_s: float = 3600.0) -> None:
+        self._cluster = cluster
+        folder = cluster.shared / "service"
+        for each in ("", "announce"):
+            (folder / each).mkdir(exist_ok=True)
+        (folder / "aggregator.sh").write_text(SCRIPT)
+        (folder / "key").write_text("0f" * 32)
+        (folder / "key").chmod(0o600)
+        settings = {
+            "service_key_file": "/shared/service/key",
+            "manager": "m2", "state": "/shared/service/state", "listen": "127.0.0.1:0", "registration": "127.0.0.1:0",
+            "publish": "/shared/service/published.json", "announce": "/shared/service/announce",
+            "script": "/shared/service/aggregator.sh",
+            "report": "/shared/service/report", "budget": budget, "lease_s": 2.0, "poll_s": 0.2, "period_s": period_s,
+        }  # fmt: skip
+        (folder / "manager.json").write_text(json.dumps(settings))
+        cluster.run(["chown", "-R", SERVICE, "/shared/service"])
+        self.published = folder / "published.json"
+        self.managers: list[subprocess.Popen[str]] = []
+
+    def start(self) -> subprocess.Popen[str]:
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "python3",
+            "-m",
+            "tiresias.services.parameter_service.manager",
+            "/shared/service/manager.json",
+        ]
+        self.managers.append(self._cluster.popen(command, user=SERVICE, text=True))
+        return self.managers[-1]
+
+    def kill(self) -> None:
+        """Send SIGKILL to the manager that leads."""
+        self.signal("KILL")
+
+    def signal(self, name: str) -> None:
+        """Send a signal to the manager that leads."""
+        pid = json.loads(self.published.read_text())["pid"]
+        self._cluster.run(["kill", f"-{name}", str(pid)])
+
+    def seen(self, user: str) -> dict[str, Any]:
+        """What `tiresias services --json` prints for a user."""
+        command = ["tiresias", "services", "--report", "/shared/service/report", "--json"]
+        found: dict[str, Any] = json.loads(self._cluster.run(command, user=user).stdout)
+        return found
+
+    def examined(self) -> list[str]:
+        """What `tiresias doctor` finds of the service."""
+        config = self._cluster.shared / "service/tiresias.toml"
+        config.write_text('service_report = "/shared/service/report"\n')
+        command = ["tiresias", "doctor", "--config", "/shared/service/tiresias.toml", "--json"]
+        done = self._cluster.run(command, user=SERVICE, check=False)
+        return [each["words"] for each in json.loads(done.stdout) if each["about"] == "parameter service"]
+
+    def place(self, job: str, servers: int, key: str = KEY, user: str = "alice") -> subprocess.CompletedProcess[str]:
+        command = ["python3", f"{HERE}/register_and_place.py", "/shared/service/published.json", job, key, str(servers)]
+        return self._cluster.run(command, user=user, check=False)
+
+    def queued(self) -> dict[str, str]:
+        lines = [
+            line.split()
+            for line in self._cluster.run(["squeue", "-h", "-u", SERVICE, "-o", "%j %A"]).stdout.splitlines()
+        ]
+        assert len(dict(lines)) == len(lines), "an aggregator is there twice"
+        return dict(lines)
+
+
+def managers_run(cluster: Cluster) -> bool:
+    found = cluster.run(["pgrep", "-f", "tiresias.services.parameter_service.manager"], check=False)
+    assert found.returncode in (0, 1), found.stderr
+    return not found.returncode
+
+
+def until(condition: Callable[[], bool], what: Callable[[], object], seconds: float = 60.0) -> None:
+    began, pause = time.monotonic(), pauses()
+    while not condition():
+        assert time.monotonic() - began < seconds, what()
+        pause()

@@ -1,0 +1,67 @@
+"""Jobs of two users train through the service on a real Slurm: registered by munge, packed, migrated; the manager is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.services.parameter_service.numpy_training import alone
+from tests.services.parameter_service.service_on_slurm import Service, until
+from tiresias.sandbox.cluster import Cluster
+
+STEPS, GPU_S = 200, 0.05
+SCRIPT = """#!/bin/sh
+set -e
+export PYTHONPATH=$PYTHONPATH:/opt/tiresias OMP_NUM_THREADS=1 TIRESIAS_PARAMETER_SERVICE=/shared/{user}.json
+python3 -m tiresias.services.parameter_service.agent.register --manager /shared/service/published.json --servers 2 --workers 2 \\
+  --out /shared/{user}.json
+srun -n 2 python3 /opt/tiresias/tests/services/parameter_service/train_rank.py {seed} {steps} {gpu_s} /shared/{user}.npz
+python3 -m tiresias.services.parameter_service.agent.register --end --out /shared/{user}.json
+"""
+
+
+def submit(cluster: Cluster, user: str, seed: int) -> str:
+    script = cluster.shared / f"{user}.sh"
+    script.write_text(SCRIPT.format(user=user, seed=seed, steps=STEPS, gpu_s=GPU_S))
+    command = ["sbatch", "--parsable", "-n", "2", "-o", f"/shared/{user}.out", f"/shared/{user}.sh"]
+    return cluster.run(command, user=user).stdout.strip()
+
+
+def output(cluster: Cluster, user: str) -> str:
+    file = cluster.shared / f"{user}.out"
+    return file.read_text() if file.exists() else "no output"
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_two_jobs_train_as_alone_while_the_manager_is_killed(
+    cluster: Cluster, service_of: Callable[..., Service]
+) -> None:
+    service = service_of(4, period_s=2.0)
+    service.start()
+    until(service.published.exists, lambda: "the manager does not publish its address")
+    seeds = {"alice": 1, "bob": 2}
+    jobs = {user: submit(cluster, user, seed) for user, seed in seeds.items()}
+    for user in seeds:
+        until((cluster.shared / f"{user}.step").exists, lambda user=user: output(cluster, user))
+    largest = len(service.queued())
+    service.kill()
+    service.start()
+    counts = set[int]()
+
+    def ended() -> bool:
+        counts.add(len(service.queued()))
+        return not cluster.run(["squeue", "-h", "-j", ",".join(jobs.values())], check=False).stdout.strip()
+
+    until(ended, lambda: [output(cluster, user) for user in seeds], 200)
+    for user, seed in seeds.items():
+        assert "has ended" in output(cluster, user), output(cluster, user)
+        trained = np.load(cluster.shared / f"{user}.npz")
+        for name, expected in alone(seed, STEPS).items():
+            np.testing.assert_allclose(trained[name], expected, rtol=0, atol=1e-6 * float(abs(expected).max()))
+    assert largest == 4, "the budget: two aggregators for each job while it is profiled"
+    assert min(counts) < 4, f"the jobs were packed on fewer aggregators: {counts}"
+    until(lambda: not service.queued(), lambda: f"aggregators without jobs: {service.queued()}")
