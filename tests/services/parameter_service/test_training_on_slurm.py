@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_two_jobs_train_as_alone_while_the_manager_is_killed(
     seeds = {"alice": 1, "bob": 2}
     jobs = {user: submit(cluster, user, seed) for user, seed in seeds.items()}
     for user in seeds:
-        until((cluster.shared / f"{user}.step").exists, lambda user=user: output(cluster, user))
+        until((cluster.shared / f"{user}.step").exists, partial(output, cluster, user))
     largest = len(service.queued())
     service.kill()
     service.start()
