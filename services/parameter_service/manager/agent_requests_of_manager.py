@@ -30,6 +30,7 @@ class ManagerRequests:
         jobs: The registered jobs.
         address_of: Returns the address of an aggregator by job and number, "" while it does not run or does not have the job.
         measured_work: Returns the work of a job's blocks as the aggregators measure it; raises UsageError.
+        active: Called with the job of each message.
     """
 
     def __init__(
@@ -37,8 +38,9 @@ class ManagerRequests:
         jobs: RegisteredJobs,
         address_of: Callable[[str, int], str],
         measured_work: Callable[[str], dict[str, float]],
+        active: Callable[[str], None] = lambda job: None,
     ) -> None:
-        self._jobs, self._address_of, self._measured_work = jobs, address_of, measured_work
+        self._jobs, self._address_of, self._measured_work, self._active = jobs, address_of, measured_work, active
 
     def key_of(self, identity: PeerIdentity) -> bytes | None:
         """Return the key of a registered job."""
@@ -64,6 +66,7 @@ class ManagerRequests:
         """Carry out a request and answer it."""
         assert connection.identity is not None
         job = connection.identity.job
+        self._active(job)
         try:
             if isinstance(content, PlaceTensors):
                 self._jobs.init(job, _table(payload, int))

@@ -24,6 +24,7 @@ from tiresias.services.parameter_service.manager.agent_requests_of_manager impor
 from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
 from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
+from tiresias.services.parameter_service.manager.job_activity import JobActivity
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.manager_report import ReportMaker
 from tiresias.services.parameter_service.manager.manager_settings import ManagerSettings
@@ -90,8 +91,11 @@ class ManagerProcess:
                 settings.job_memory_mib << 20,
             )
             self._mover = TensorMover(self._jobs, calls, self._addresses, memory_bytes)
+            self._activity = JobActivity(settings.silence_s)
             with _socket_of(settings.listen) as agents, _socket_of(settings.registration) as registrations:
-                requests = ManagerRequests(self._jobs, self._mover.address_of, self._mover.measured_work)
+                requests = ManagerRequests(
+                    self._jobs, self._mover.address_of, self._mover.measured_work, self._note_active
+                )
                 loop = self._loop = ServerLoop(requests, agents)
                 loop.every_tick(self._tick)
                 if settings.report:
@@ -123,6 +127,19 @@ class ManagerProcess:
             self._problem = one_line(error)
             log_line(f"parameter service: {self._problem}; trying again")
         self._mover.step()
+        self._remove_silent(now)
+
+    def _note_active(self, job: str) -> None:
+        self._activity.active(job, time.monotonic())
+
+    def _remove_silent(self, now: float) -> None:
+        """Remove the jobs whose programs have ended without EndJob."""
+        updates = {job: self._mover.updates_of(job) for job in self._jobs.numbers_of_jobs()}
+        for job in self._activity.silent(updates, now):
+            log_line(
+                f"parameter service: job {job} is removed: no message and no update for {self._settings.silence_s:g} s"
+            )
+            self._jobs.end(job)
 
     def _report(self) -> None:
         """Publish what the manager does, at most once a second, and in less than a twentieth of its time."""

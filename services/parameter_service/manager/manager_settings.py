@@ -16,6 +16,7 @@ report_group   the group that sees all jobs there; the service account has to be
 lease_s        silence after which the standby leads; default 15
 period_s       seconds between two scalings; default 600
 poll_s         seconds between two polls of Slurm's queue; default 2
+silence_s      a job without any message and update for so long is removed; default 900
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 from tiresias.errors import UsageError
 
 _NOT_NEGATIVE = ("budget", "memory_mib")
-_POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s")
+_POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s", "silence_s")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class ManagerSettings:
     lease_s: float = 15.0
     period_s: float = 600.0
     poll_s: float = 2.0
+    silence_s: float = 900.0
 
 
 def read_manager_settings(path: Path) -> ManagerSettings:

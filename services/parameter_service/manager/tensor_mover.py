@@ -48,6 +48,11 @@ class TensorMover:
         present = self._seen[number][1].items()
         return {job: sum(each["bytes"] for each in found["tensors"].values()) for job, found in present}
 
+    def updates_of(self, job: str) -> int:
+        """Return the updates of a job's tensors, as the aggregators counted them in the last step."""
+        found = [present.get(job, {}).get("tensors", {}) for _, present in self._seen.values()]
+        return sum(int(tensor.get("updates", 0)) for tensors in found for tensor in tensors.values())
+
     def measured_work(self, job: str) -> dict[str, float]:
         """Return the seconds of work of each block in an iteration, as its aggregator has measured them.
 

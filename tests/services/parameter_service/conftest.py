@@ -188,8 +188,8 @@ def deployment() -> Iterator[Deployment]:
 def service_of(cluster: Cluster) -> Iterator[Callable[..., Service]]:
     made: list[Service] = []
 
-    def make(budget: int, period_s: float = 3600.0) -> Service:
-        made.append(Service(cluster, budget, period_s))
+    def make(budget: int, **settings: float) -> Service:
+        made.append(Service(cluster, budget, **settings))
         return made[-1]
 
     yield make

@@ -28,7 +28,7 @@ exec python3 -m tiresias.services.parameter_service.aggregator $folder/config.js
 class Service:
     """The folder of a service on a cluster, and its managers."""
 
-    def __init__(self, cluster: Cluster, budget: int, period_s: float = 3600.0) -> None:
+    def __init__(self, cluster: Cluster, budget: int, **settings: float) -> None:
         self._cluster = cluster
         folder = cluster.shared / "service"
         for each in ("", "announce"):
@@ -36,14 +36,14 @@ class Service:
         (folder / "aggregator.sh").write_text(SCRIPT)
         (folder / "key").write_text("0f" * 32)
         (folder / "key").chmod(0o600)
-        settings = {
+        content = {
             "service_key_file": "/shared/service/key",
             "manager": "m2", "state": "/shared/service/state", "listen": "127.0.0.1:0", "registration": "127.0.0.1:0",
             "publish": "/shared/service/published.json", "announce": "/shared/service/announce",
             "script": "/shared/service/aggregator.sh",
-            "report": "/shared/service/report", "budget": budget, "lease_s": 2.0, "poll_s": 0.2, "period_s": period_s,
+            "report": "/shared/service/report", "budget": budget, "lease_s": 2.0, "poll_s": 0.2, "period_s": 3600.0, **settings,
         }  # fmt: skip
-        (folder / "manager.json").write_text(json.dumps(settings))
+        (folder / "manager.json").write_text(json.dumps(content))
         cluster.run(["chown", "-R", SERVICE, "/shared/service"])
         self.published = folder / "published.json"
         self.managers: list[subprocess.Popen[str]] = []

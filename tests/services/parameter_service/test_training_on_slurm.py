@@ -24,6 +24,8 @@ python3 -m tiresias.services.parameter_service.agent.register --end --out /share
 
 
 def submit(cluster: Cluster, user: str, seed: int) -> str:
+    for suffix in ("step", "json", "npz"):
+        (cluster.shared / f"{user}.{suffix}").unlink(missing_ok=True)
     script = cluster.shared / f"{user}.sh"
     script.write_text(SCRIPT.format(user=user, seed=seed, steps=STEPS, gpu_s=GPU_S))
     command = ["sbatch", "--parsable", "-n", "2", "-o", f"/shared/{user}.out", f"/shared/{user}.sh"]
@@ -66,3 +68,18 @@ def test_two_jobs_train_as_alone_while_the_manager_is_killed(
     assert largest == 4, "the budget: two aggregators for each job while it is profiled"
     assert min(counts) < 4, f"the jobs were packed on fewer aggregators: {counts}"
     until(lambda: not service.queued(), lambda: f"aggregators without jobs: {service.queued()}")
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_aggregators_of_a_killed_job_end(cluster: Cluster, service_of: Callable[..., Service]) -> None:
+    """It sends no EndJob; its silence ends it."""
+    service = service_of(2, period_s=1.0, silence_s=3.0)
+    service.start()
+    until(service.published.exists, lambda: "the manager does not publish its address")
+    job = submit(cluster, "alice", 3)
+    until((cluster.shared / "alice.step").exists, partial(output, cluster, "alice"))
+    assert len(service.queued()) == 2
+    cluster.run(["scancel", "--full", "--signal=KILL", job])
+    until(lambda: not service.queued(), service.queued)
