@@ -11,6 +11,7 @@ from tiresias.protocol.explanation import ArrayExplanation, Explanation
 from tiresias.protocol.published_cells import Cells
 from tiresias.protocol.published_job import HistoryPage, PublishedPastJobWithRuns
 from tiresias.protocol.published_progress import PublishedProgress
+from tiresias.protocol.service_report import ServiceJobs, ServiceReport
 from tiresias.protocol.status import Status
 from tiresias.protocol.status_version import VERSION
 
@@ -20,6 +21,8 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     '`{"op": "progress", "job": "12"}`': (PublishedProgress,),
     '`{"op": "history"}`': (HistoryPage, PublishedPastJobWithRuns),
     '`{"op": "cells"}`': (Cells,),
+    "`report.json` of the parameter service": (ServiceReport,),
+    "`jobs.json` and `users/UID.json` of the parameter service": (ServiceJobs,),
 }
 NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 HEAD = f"""# Answers of the control socket
@@ -27,6 +30,8 @@ HEAD = f"""# Answers of the control socket
 [Interfaces](../reference/interfaces.md) describes the requests. An answer is one JSON object, of format version {VERSION}.
 A request that cannot be answered gets `{{"error": "one line"}}`. Moments are epoch seconds, durations seconds, service
 GPU-seconds. A missing key and null: not known. `tiresias status --json` and `explain --json` print the same objects.
+The last ones are no answers but files, which the manager of the
+[parameter service](../how-to/parameter-service.md#watch-the-service) writes.
 """
 
 

@@ -53,6 +53,7 @@ class ManagerProcess:
         self._stopping = False
         self._loop: ServerLoop | None = None
         self._next_poll = self._next_report = 0.0
+        self._report_folder = ReportFolder(Path(settings.report), settings.report_group) if settings.report else None
         self._problem = ""  # why Slurm did not answer last time
         self._sizes: dict[str, tuple[Mapping[str, int], dict[str, int]]] = {}
 
@@ -98,8 +99,7 @@ class ManagerProcess:
                 )
                 loop = self._loop = ServerLoop(requests, agents)
                 loop.every_tick(self._tick)
-                if settings.report:
-                    self._report_folder = ReportFolder(Path(settings.report), settings.report_group)
+                if self._report_folder:
                     loop.every_tick(self._report)
                 RegistrationPort(registrations, self._register).start()
                 self._publish(agents, registrations)
@@ -143,7 +143,8 @@ class ManagerProcess:
 
     def _report(self) -> None:
         """Publish what the manager does, at most once a second, and in less than a twentieth of its time."""
-        if (began := time.monotonic()) < self._next_report:
+        began = time.monotonic()
+        if began < self._next_report or not self._report_folder:
             return
         queue = {each.number: each for each in self._keeper.queue}
         maker = ReportMaker(
@@ -157,13 +158,14 @@ class ManagerProcess:
         )
         jobs, settings = maker.shown_jobs(), self._settings
         try:
+            self._leadership.check()
             self._report_folder.write({
                 "version": VERSION, "time": time.time(), "manager": settings.manager, "host": socket.gethostname(),
                 "epoch": self._leadership.epoch, "uid": os.geteuid(), "partition": settings.partition, "qos": settings.qos,
                 "account": settings.account, "budget": settings.budget, "problem": self._problem,
                 "aggregators": maker.shown_aggregators(), "totals": maker.totals(jobs),
             }, jobs)  # fmt: skip
-        except OSError as error:
+        except (OSError, Unavailable) as error:
             log_line(f"parameter service: the report: {one_line(error)}")
         now = time.monotonic()
         self._next_report = now + max(REPORT_PAUSE_S, REPORT_REST_FACTOR * (now - began))

@@ -17,6 +17,7 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.explanation import Explanation
 from tiresias.protocol.published_job import HistoryPage, PublishedJob, PublishedPastJobWithRuns
 from tiresias.protocol.published_progress import PublishedProgress
+from tiresias.protocol.service_report import ServiceReport
 from tiresias.protocol.status import PublishedQueue, Status
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
@@ -124,7 +125,8 @@ def test_the_page_documents_each_key() -> None:
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     assert len(rows) > 150
     assert [row for row in rows if len(row) != 3 or len(row[2]) < 5] == []
-    assert all(f"| `{key}` | " in text for key in (*Status.__annotations__, *PublishedJob.__annotations__))
+    kinds = (Status, PublishedJob, ServiceReport)
+    assert all(f"| `{key}` | " in text for kind in kinds for key in kind.__annotations__)
 
 
 def test_the_progress_is_as_declared(answer: Callable[..., Any]) -> None:

@@ -19,6 +19,7 @@ from tests.slurm_plugin.views.scrapes import TIRESIAS, fetch, once, served
 from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.views.metrics import metrics
+from tiresias.slurm_plugin.views.service_metrics import service_metrics
 
 USES = ("owned", "guaranteed", "opportunistic")
 ETC = Path(__file__).parents[3] / "etc"
@@ -185,7 +186,8 @@ def test_only_what_is_served_is_asked_for(file: str, whole: dict[str, Any]) -> N
     if file.endswith(".json"):
         expressions = [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
     asked = {name for each in expressions for name in re.findall(r"tiresias_\w+", each)}
-    served = {one.name for family in metrics(cast(Status, whole), 0.0) for one in family.samples}
+    families = [*metrics(cast(Status, whole), 0.0), *service_metrics(None, 0.0)]
+    served = {one.name for family in families for one in family.samples}
     assert asked
     assert asked <= served
     for name, label, value in re.findall(r'(tiresias_\w+)\{(\w+)="(\w+)"\}', " ".join(expressions)):

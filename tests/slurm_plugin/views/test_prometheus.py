@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.example_service import ExampleService
 from tests.slurm_plugin.views.scrapes import fetch, once, served
 from tiresias.sandbox import paths
+from tiresias.services.parameter_service.manager.report_folder import ReportFolder
+from tiresias.slurm_plugin.commands import exposition
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prometheus")]
@@ -55,6 +58,16 @@ def check(programs: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_promtool_accepts_what_is_printed(programs: Path, whole: dict[str, Any], tmp_path: Path) -> None:
     with ControlServer(tmp_path / "control.sock", lambda request, peer: whole):
         done = check(programs, once(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_promtool_accepts_the_metrics_of_the_parameter_service(programs: Path, tmp_path: Path) -> None:
+    example = ExampleService(tmp_path / "state")
+    ReportFolder(tmp_path / "report").write(*example.shown(time.time()))
+    example.close()
+    printed = exposition.text(tmp_path / "none.sock", service=tmp_path / "report")
+    assert "tiresias_service_ratio" in printed
+    done = check(programs, printed)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
