@@ -1,16 +1,20 @@
-"""The doctor's findings on the parameter service; test_services_on_slurm.py has a real one."""
+"""The doctor's findings on the parameter service; test_manager_on_slurm.py has a real one."""
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tests.conftest import ClusterOf
 from tests.example_service import ExampleService
 from tiresias.protocol.service_report import ServiceReport
+from tiresias.services.parameter_service.manager.report_folder import ReportFolder
 from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.doctor import parameter_service_check as check
 
@@ -115,3 +119,22 @@ def test_what_changes_between_the_reports_is_no_difference(report: ServiceReport
     ):
         assert check.differences(before, queue, after).level is Level.FINE
     assert check.differences(fewer, every, fewer).level is Level.RISK
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_the_account_of_the_aggregators_is_one_of_slurmdbd(cluster_of: ClusterOf, report: ServiceReport) -> None:
+    cluster = cluster_of(accounting=True)
+    folder = cluster.shared / "service-report"
+    config = cluster.shared / "service.toml"
+    config.write_text('service_report = "/shared/service-report"\n')
+    words = {}
+    for name in ("root", "unknown"):
+        ReportFolder(folder).write(changed(report, uid=0, account=name, time=time.time(), aggregators=[]), [])
+        command = ["tiresias", "doctor", "--config", "/shared/service.toml", "--json"]
+        found = json.loads(cluster.run(command, check=False).stdout)
+        words[name] = {each["words"] for each in found if each["about"] == "parameter service"}
+    assert "user root may use account root" in words["root"]
+    assert "user root has no account unknown in Slurm: no aggregator starts" in words["unknown"]
+    assert "partition cpu is not in slurm.conf: no aggregator starts" in words["root"]
+    assert "the manager reports; its aggregators are those in Slurm (0)" in words["root"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import stat
@@ -88,6 +89,14 @@ def test_no_file_for_all_names_a_job_or_a_user(example: ExampleService, tmp_path
     modes = {name: stat.S_IMODE((folder / name).stat().st_mode) for name in (".", USERS, REPORT, JOBS)}
     assert modes == {".": 0o755, USERS: 0o711, REPORT: 0o644, JOBS: 0o600}
     assert json.loads((folder / JOBS).read_text())["jobs"] == jobs
+
+
+def test_the_group_of_administrators_reads_all_jobs(example: ExampleService, tmp_path: Path) -> None:
+    gid = max((gid for gid in os.getgroups() if gid != os.getegid()), default=os.getegid())
+    ReportFolder(tmp_path / "report", grp.getgrgid(gid).gr_name).write(*example.shown())
+    found = (tmp_path / "report" / JOBS).stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_gid) == (0o640, gid)
+    assert stat.S_IMODE((tmp_path / "report" / REPORT).stat().st_mode) == 0o644
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can read a file as another user")
