@@ -11,14 +11,14 @@ run it as an exclusive job:
 from __future__ import annotations
 
 import argparse
-import csv
 import os
+import subprocess
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.profiler.interference import calibration
+from tiresias.profiler.interference import calibration, sampling_process
 from tiresias.profiler.interference.calibration import CalibrationSample, LoadLevels
-from tiresias.profiler.interference.reference_steps import reference_steps
+from tiresias.profiler.interference.sampling_process import SamplingPlan
 
 LEAST_SECONDS, MOST_SECONDS = 0.05, 60.0
 MOST_LOAD = 16.0  # times the processors of the socket
@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seconds {args.seconds:g}: write a number from {LEAST_SECONDS:g} to {MOST_SECONDS:g}")
     if not 1 <= args.repeat <= 100 or args.seed < 0:
         raise UsageError("--repeat and --seed: write a number from 1 to 100, and one of 0 or more")
-    levels = LoadLevels(_levels("--cpu", args.cpu), _levels("--memory", args.memory))
-    processors = calibration.socket_processors()
-    os.sched_setaffinity(0, processors)
+    processors = tuple(calibration.socket_processors())
+    cpu, memory = _levels("--cpu", args.cpu), _levels("--memory", args.memory)
+    plan = SamplingPlan(cpu, memory, processors, args.seconds, args.repeat, args.seed)
     try:
-        count = _write(args, levels, len(processors))
+        count = _write(args.out, plan)
     except OSError as error:
         raise TiresiasError(f"{args.out}: cannot be written: {error.strerror}") from error
     print(f"{count} samples on {len(processors)} processors of one socket: tiresias interference fit {args.out}")
@@ -68,16 +68,15 @@ def _levels(option: str, text: str) -> tuple[float, ...]:
     return levels
 
 
-def _write(args: argparse.Namespace, levels: LoadLevels, processors: int) -> int:
-    count = 0
-    with args.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(CalibrationSample._fields)
-        bandwidth = calibration.memory_bandwidth(processors, args.seconds)
-        for turn in range(args.repeat):
-            steps = reference_steps(args.seed + turn)
-            for sample in calibration.samples(steps, levels, processors, args.seconds, args.seed + turn, bandwidth):
-                writer.writerow([f"{value:.6g}" for value in sample])
-                file.flush()  # what is measured is kept when the command is ended
-                count += 1
-    return count
+def _write(out: Path, plan: SamplingPlan) -> int:
+    """Write the samples; returns their number."""
+    with out.open("w", encoding="utf-8") as file:
+        file.write(",".join(CalibrationSample._fields) + "\n")
+        file.flush()
+        env = sampling_process.environment(os.environ)
+        done = subprocess.run(sampling_process.command(plan), stdout=file, env=env, check=False)
+    if done.returncode:
+        raise TiresiasError(
+            f"{out}: the measurement has ended with code {done.returncode}; the file has the samples before it"
+        )
+    return len(out.read_text().splitlines()) - 1
