@@ -114,6 +114,8 @@ class ServerLoop:
         for connection in list(self.connections):
             self.close(connection)
         self._selector.close()
+        self._woken.close()
+        self._wake.close()
 
     def _serve(self, key: selectors.SelectorKey, events: int) -> None:
         if isinstance(key.data, Connection):

@@ -43,11 +43,11 @@ class RunningManager:
     def _run(self) -> None:  # the journal belongs to the thread of the loop
         journal = ManagerJournal(self._folder, 1)
         self.jobs = RegisteredJobs(journal, AggregatorClusters(AssignmentRules(), 4))
-        server = listening("127.0.0.1", 0)
-        self.address = f"127.0.0.1:{server.getsockname()[1]}"
-        self._loop = ServerLoop(ManagerRequests(self.jobs, self._address_of, lambda job: {}), server)
-        self._made.set()
-        self._loop.run()
+        with listening("127.0.0.1", 0) as server:
+            self.address = f"127.0.0.1:{server.getsockname()[1]}"
+            self._loop = ServerLoop(ManagerRequests(self.jobs, self._address_of, lambda job: {}), server)
+            self._made.set()
+            self._loop.run()
         journal.close()
 
     def _address_of(self, job: str, number: int) -> str:
