@@ -1,4 +1,4 @@
-"""Whether git can list the files of this checkout; an unpacked release has no history, and a machine may have no git."""
+"""The source folders of this checkout, and whether git can list its files: a release has no history, a machine may have no git."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SOURCE_FOLDERS = tuple(sorted(each.name for each in (ROOT / "src/tiresias").iterdir() if each.is_symlink()))
 
 
 def without_git() -> str:

@@ -12,25 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import without_git
+from tests.checkout import SOURCE_FOLDERS, without_git
 from tests.installed import build
 
 ROOT = Path(__file__).resolve().parents[1]
 # what admins copy, and what the private cluster of an installed wheel needs
 SHARED = ("etc", "docs/examples")
 NOT_SHARED = ("etc/deb/", "etc/rpm/", "etc/packages/", "etc/modulefiles/")
-FOLDERS = (
-    "checkpoint",
-    "durable",
-    "profiler",
-    "protocol",
-    "sandbox",
-    "scheduler",
-    "services",
-    "simulator",
-    "slurm_plugin",
-    "wrappers",
-)
 
 
 def names(wheel: Path) -> set[str]:
@@ -41,7 +29,7 @@ def expected() -> set[str]:
     """The namespace's own files, and the files of the folders that git tracks, or would."""
     own = {path.name for path in (ROOT / "src/tiresias").iterdir() if path.is_file() and not path.is_symlink()}
     shared = {f"share/{name}" for name in known_to_git(SHARED) if not name.startswith(NOT_SHARED)}
-    return {f"tiresias/{name}" for name in own | known_to_git(FOLDERS) | shared}
+    return {f"tiresias/{name}" for name in own | known_to_git(SOURCE_FOLDERS) | shared}
 
 
 def known_to_git(folders: tuple[str, ...]) -> set[str]:

@@ -17,23 +17,12 @@ from types import ModuleType
 
 import pytest
 
+from tests.checkout import SOURCE_FOLDERS
 from tiresias.__main__ import parser_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")} - {*(DOCS / "generated").rglob("*")})
-SOURCES = (
-    "checkpoint",
-    "durable",
-    "profiler",
-    "protocol",
-    "sandbox",
-    "scheduler",
-    "services",
-    "simulator",
-    "slurm_plugin",
-    "wrappers",
-)
 REASONS = {
     "set-up": "installs; the tests run in what it makes",
     "half an hour": "a replay of 480 real jobs; tests/sandbox/replay runs a small one",
@@ -160,7 +149,7 @@ def templates() -> list[re.Pattern[str]]:
     """Of all strings in the programs; what they fill in may be anything."""
     found = {
         _template(node)
-        for folder in SOURCES
+        for folder in SOURCE_FOLDERS
         for file in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.JoinedStr | ast.Constant)

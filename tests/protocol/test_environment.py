@@ -10,27 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import require_git
+from tests.checkout import SOURCE_FOLDERS, require_git
 from tiresias.protocol import environment
 from tiresias.slurm_plugin.config import options
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    "checkpoint",
-    "durable",
-    "profiler",
-    "protocol",
-    "sandbox",
-    "scheduler",
-    "services",
-    "simulator",
-    "slurm_plugin",
-    "wrappers",
-)
 NAMES = {each.name for each in environment.VARIABLES}
 OPTIONS = {option.variable for option in options().values()}
 HEADER_GUARD = re.compile("TIRESIAS_[A-Z_]+_H")
-USED_IN = (*PACKAGES, "docs", "etc", "hatch_build.py", "README.md", "CONTRIBUTING.md")
+USED_IN = (*SOURCE_FOLDERS, "docs", "etc", "hatch_build.py", "README.md", "CONTRIBUTING.md")
 
 
 def files(*places: str) -> list[Path]:
@@ -65,7 +53,7 @@ def test_the_variable_of_an_option() -> None:
     assert options()["policy.min_run"].variable == "TIRESIAS_POLICY_MIN_RUN"
 
 
-@pytest.mark.parametrize("folder", PACKAGES)
+@pytest.mark.parametrize("folder", SOURCE_FOLDERS)
 def test_code_takes_the_names_from_one_place(folder: str) -> None:
     found = {str(file.relative_to(ROOT)): literals(file) for file in files(folder) if file.suffix == ".py"}
     found.pop("protocol/environment.py", None)

@@ -9,20 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import SOURCE_FOLDERS
+
 ROOT = Path(__file__).parents[2]
-FOLDERS = (
-    "checkpoint",
-    "durable",
-    "profiler",
-    "protocol",
-    "sandbox",
-    "scheduler",
-    "services",
-    "simulator",
-    "slurm_plugin",
-    "src/tiresias",
-    "wrappers",
-)
+FOLDERS = (*SOURCE_FOLDERS, "src/tiresias")
 FILES = sorted({file.resolve() for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")})
 
 # What is unpickled or built from tags runs with the rights of the reader.

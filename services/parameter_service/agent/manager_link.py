@@ -11,7 +11,7 @@ from tiresias.errors import Unavailable, UsageError, one_line
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.wire.channel import Channel, address_of, tuned
 from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.manager_messages import MAX_TABLE_BYTES, RegisterJob
+from tiresias.services.parameter_service.wire.manager_messages import MAX_TABLE_BYTES, RegisterJob, TensorPlacement
 from tiresias.services.parameter_service.wire.munge_credential import encode_credential
 from tiresias.services.parameter_service.wire.peer_identity import agent_identity
 from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
@@ -117,6 +117,5 @@ def _check(answer: Any) -> None:
     if isinstance(answer, Refused):
         kind = NotNow if answer.code == LATER else UsageError
         raise kind(f"the parameter service refuses: {one_line(answer.text)}")
-    if isinstance(answer, Accepted) or type(answer).__name__ == "TensorPlacement":
-        return
-    raise BadFrame(f"{type(answer).__name__} from the manager")
+    if not isinstance(answer, Accepted | TensorPlacement):
+        raise BadFrame(f"{type(answer).__name__} from the manager")
