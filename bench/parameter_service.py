@@ -35,13 +35,10 @@ from tiresias.services.parameter_service.agent.service_client import ServiceClie
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
 from tiresias.services.parameter_service.aggregator.adopt import adopt_job
-from tiresias.services.parameter_service.wire.channel import Channel, tuned
-from tiresias.services.parameter_service.wire.peer_identity import service_identity
-from tiresias.services.parameter_service.wire.service_messages import (
-    AdoptJob,
-    InitTensor,
-    MigrateTensor,
-)
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, MigrateTensor
+from tiresias.services.wire.channel import Channel, tuned
+from tiresias.services.wire.peer_identity import service_identity
 
 WORKERS = 2
 BLOCK = 4 << 20

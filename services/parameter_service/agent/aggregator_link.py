@@ -9,8 +9,8 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.services.parameter_service.agent.client_tensor import Parts
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
-from tiresias.services.parameter_service.wire.channel import Channel, ConnectionLost, Place
-from tiresias.services.parameter_service.wire.peer_identity import agent_identity
+from tiresias.services.wire.channel import Channel, ConnectionLost, Place
+from tiresias.services.wire.peer_identity import agent_identity
 
 CONNECT_TIMEOUT_S = 20.0
 

@@ -9,10 +9,11 @@ from tiresias.errors import TiresiasError, UsageError, one_line
 from tiresias.services.parameter_service.agent.aggregator_link import AggregatorLink
 from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
-from tiresias.services.parameter_service.wire import refusal_codes
-from tiresias.services.parameter_service.wire.channel import ConnectionLost, frame_of
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.service_messages import Locate, Located, Parameters, Refused, TensorState
+from tiresias.services.parameter_service.messages.agent_messages import Locate, Located, Parameters, TensorState
+from tiresias.services.wire import refusal_codes
+from tiresias.services.wire.channel import ConnectionLost, frame_of
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.session_messages import Refused
 
 TRANSFER_TIMEOUT_S = 30.0
 POLL_S = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiresias.services.parameter_service.wire.channel import Buffer
+from tiresias.services.wire.channel import Buffer
 
 Parts = Callable[[], Sequence[Buffer]]
 

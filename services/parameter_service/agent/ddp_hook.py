@@ -20,7 +20,7 @@ from tiresias.services.parameter_service.agent.service_client import ServiceClie
 from tiresias.services.parameter_service.agent.service_job import ServiceJob, read_job_file, service_job
 from tiresias.services.parameter_service.agent.tensor_buffers import DTYPES
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory, TensorDirectory
-from tiresias.services.parameter_service.wire.service_messages import InitTensor
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor
 
 
 class ServiceHook:

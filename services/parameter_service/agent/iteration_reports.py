@@ -14,7 +14,7 @@ import time
 from tiresias.errors import TiresiasError, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.agent.manager_link import ManagerLink
-from tiresias.services.parameter_service.wire.manager_messages import ReportIteration, ReportProfile
+from tiresias.services.parameter_service.messages.manager_messages import ReportIteration, ReportProfile
 
 WARM_UP_ITERATIONS, PROFILED_ITERATIONS = 5, 20
 _KEPT = 256  # iterations that wait to be reported

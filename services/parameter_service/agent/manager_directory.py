@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tiresias.errors import TiresiasError, Unavailable, UsageError, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.agent.manager_link import ManagerLink
-from tiresias.services.parameter_service.wire.manager_messages import Locations, PlaceTensors
+from tiresias.services.parameter_service.messages.manager_messages import Locations, PlaceTensors
 
 PLACE_TIMEOUT_S = 600.0  # the Slurm jobs of new aggregators may have to wait for nodes
 PAUSE_S = 0.2

@@ -9,12 +9,12 @@ from typing import Any
 
 from tiresias.errors import Unavailable, UsageError, one_line
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
-from tiresias.services.parameter_service.wire.channel import Channel, address_of, tuned
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.manager_messages import MAX_TABLE_BYTES, RegisterJob, TensorPlacement
-from tiresias.services.parameter_service.wire.munge_credential import encode_credential
-from tiresias.services.parameter_service.wire.peer_identity import agent_identity
-from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
+from tiresias.services.parameter_service.messages.manager_messages import MAX_TABLE_BYTES, RegisterJob, TensorPlacement
+from tiresias.services.wire.channel import Channel, address_of, tuned
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.munge_credential import encode_credential
+from tiresias.services.wire.peer_identity import agent_identity
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 LATER = "later"  # the code of a refusal after which the request is to be repeated
 TIMEOUT_S = 30.0

@@ -20,7 +20,7 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.services.parameter_service.agent.manager_link import ManagerLink, register
 from tiresias.services.parameter_service.agent.service_job import ServiceJob, read_job_file
-from tiresias.services.parameter_service.wire.manager_messages import EndJob
+from tiresias.services.parameter_service.messages.manager_messages import EndJob
 
 PAUSE_S = 2.0
 

@@ -15,9 +15,7 @@ from tiresias.services.parameter_service.agent.aggregator_links import Aggregato
 from tiresias.services.parameter_service.agent.client_tensor import ClientTensor, Parts
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import TensorDirectory
-from tiresias.services.parameter_service.wire.channel import Buffer, frame_of
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
+from tiresias.services.parameter_service.messages.agent_messages import (
     InitTensor,
     Located,
     Parameters,
@@ -26,6 +24,8 @@ from tiresias.services.parameter_service.wire.service_messages import (
     Push,
     TensorState,
 )
+from tiresias.services.wire.channel import Buffer, frame_of
+from tiresias.services.wire.session_messages import Accepted
 
 LOCATE_TIMEOUT_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.1

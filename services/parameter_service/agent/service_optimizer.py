@@ -23,7 +23,7 @@ from tiresias.services.parameter_service.agent.service_job import ServiceJob, se
 from tiresias.services.parameter_service.agent.tensor_buffers import DTYPES, TensorBuffers, blocks_of, gradient_parts
 from tiresias.services.parameter_service.agent.tensor_directory import TensorDirectory
 from tiresias.services.parameter_service.agent.torch_optimizers import service_options, state_names, torch_state
-from tiresias.services.parameter_service.wire.service_messages import InitTensor
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor
 
 BLOCK_BYTES = 4 << 20
 

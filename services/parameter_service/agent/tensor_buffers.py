@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from tiresias.errors import UsageError
-from tiresias.services.parameter_service.wire.channel import Buffer
+from tiresias.services.wire.channel import Buffer
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
 from tiresias.services.parameter_service.aggregator.hosted_job import replace_privately
-from tiresias.services.parameter_service.wire.channel import Channel
-from tiresias.services.parameter_service.wire.peer_identity import service_identity
-from tiresias.services.parameter_service.wire.service_messages import Accepted, AdoptJob
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
+from tiresias.services.wire.channel import Channel
+from tiresias.services.wire.peer_identity import service_identity
+from tiresias.services.wire.session_messages import Accepted
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,19 +11,18 @@ from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.tensor_declaration import TensorDeclaration, declared
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, STAGED, buffers_of
-from tiresias.services.parameter_service.wire import refusal_codes
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
+from tiresias.services.parameter_service.messages.agent_messages import (
     InitTensor,
     Locate,
     Located,
     Pull,
     PullState,
     Push,
-    Refused,
 )
+from tiresias.services.wire import refusal_codes
+from tiresias.services.wire.connection import Connection
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 
 @dataclass(slots=True)

@@ -19,15 +19,15 @@ from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob,
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.migrations import Migrations
 from tiresias.services.parameter_service.aggregator.service_requests import ServiceRequests
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.peer_identity import JOB_NAME, PeerIdentity, service_identity
-from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
-from tiresias.services.parameter_service.wire.service_messages import (
+from tiresias.services.parameter_service.messages.aggregator_messages import (
     AdoptJob,
     DrainAggregator,
     MigrateTensor,
     WorkerDone,
 )
+from tiresias.services.wire.connection import Connection
+from tiresias.services.wire.peer_identity import JOB_NAME, PeerIdentity, service_identity
+from tiresias.services.wire.server_loop import ServerLoop, listening
 
 
 class Aggregator:

@@ -27,8 +27,8 @@ from tiresias.services.parameter_service.aggregator.tensor_file import (
     TensorFile,
     file_bytes,
 )
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.service_messages import AdoptJob
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
+from tiresias.services.wire.connection import Connection
 
 
 class MovedTensor(NamedTuple):

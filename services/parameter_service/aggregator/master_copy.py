@@ -14,17 +14,11 @@ import numpy as np
 
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import OptimizerKernel, StepNumbers
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile, buffers_of
-from tiresias.services.parameter_service.wire import refusal_codes
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.service_messages import (
-    AdoptJob,
-    Parameters,
-    Pull,
-    PullState,
-    Push,
-    Refused,
-    TensorState,
-)
+from tiresias.services.parameter_service.messages.agent_messages import Parameters, Pull, PullState, Push, TensorState
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
+from tiresias.services.wire import refusal_codes
+from tiresias.services.wire.connection import Connection
+from tiresias.services.wire.session_messages import Refused
 
 STAGED_WAIT_S = 1.0  # a pull waits so long for a copy that is not whole, before the agent locates the tensor again
 

@@ -25,12 +25,7 @@ from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy, PlannedMove
 from tiresias.services.parameter_service.aggregator.tensor_file import MOVED
-from tiresias.services.parameter_service.wire import refusal_codes
-from tiresias.services.parameter_service.wire.channel import Buffer, Channel
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
-from tiresias.services.parameter_service.wire.server_loop import ServerLoop
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
+from tiresias.services.parameter_service.messages.aggregator_messages import (
     CommitCopy,
     DiscardCopy,
     MigrationFailed,
@@ -38,6 +33,11 @@ from tiresias.services.parameter_service.wire.service_messages import (
     TensorCopy,
     TensorCopyDone,
 )
+from tiresias.services.wire import refusal_codes
+from tiresias.services.wire.channel import Buffer, Channel
+from tiresias.services.wire.peer_identity import PeerIdentity
+from tiresias.services.wire.server_loop import ServerLoop
+from tiresias.services.wire.session_messages import Accepted
 
 COPY_TIMEOUT_S = 20.0
 TRANSFER_TIMEOUT_S = 30.0

@@ -15,13 +15,7 @@ from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.tensor_declaration import TensorDeclaration, declaration_of
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, PREPARING, STAGED
-from tiresias.services.parameter_service.wire import refusal_codes
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
-from tiresias.services.parameter_service.wire.server_loop import ServerLoop
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
+from tiresias.services.parameter_service.messages.aggregator_messages import (
     AdoptJob,
     CommitCopy,
     DiscardCopy,
@@ -30,11 +24,16 @@ from tiresias.services.parameter_service.wire.service_messages import (
     MigrateTensor,
     PrepareCopy,
     ReadStatistics,
-    Refused,
     StatisticsReport,
     Subscribe,
     TensorCopy,
 )
+from tiresias.services.wire import refusal_codes
+from tiresias.services.wire.connection import Connection
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.peer_identity import PeerIdentity
+from tiresias.services.wire.server_loop import ServerLoop
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 
 class ServedState(Protocol):

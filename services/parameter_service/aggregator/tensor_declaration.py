@@ -11,7 +11,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import DTYPES, OptimizerSpec, optimizer_spec
-from tiresias.services.parameter_service.wire.service_messages import InitTensor
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor
 
 MAX_NAME_LETTERS = 512
 MAX_ELEMENTS = 1 << 31

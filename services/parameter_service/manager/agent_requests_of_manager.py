@@ -8,9 +8,7 @@ from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError, one_line
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.manager_messages import (
+from tiresias.services.parameter_service.messages.manager_messages import (
     MAX_TABLE_BYTES,
     EndJob,
     Locations,
@@ -19,8 +17,10 @@ from tiresias.services.parameter_service.wire.manager_messages import (
     ReportProfile,
     TensorPlacement,
 )
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
-from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
+from tiresias.services.wire.connection import Connection
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.peer_identity import PeerIdentity
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 
 class ManagerRequests:

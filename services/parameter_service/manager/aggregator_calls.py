@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.services.parameter_service.wire.channel import Channel
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.peer_identity import service_identity
-from tiresias.services.parameter_service.wire.service_messages import ReadStatistics, Refused
+from tiresias.services.parameter_service.messages.aggregator_messages import ReadStatistics
+from tiresias.services.wire.channel import Channel
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.peer_identity import service_identity
+from tiresias.services.wire.session_messages import Refused
 
 CALL_TIMEOUT_S = 5.0
 MAX_STATISTICS_BYTES = 64 << 20

@@ -32,8 +32,8 @@ from tiresias.services.parameter_service.manager.registered_jobs import Register
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, Registration, RegistrationPort
 from tiresias.services.parameter_service.manager.report_folder import ReportFolder
 from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
-from tiresias.services.parameter_service.wire.channel import address_of
-from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
+from tiresias.services.wire.channel import address_of
+from tiresias.services.wire.server_loop import ServerLoop, listening
 
 MAX_ANNOUNCEMENT_BYTES = 4096
 REPORT_PAUSE_S = 1.0

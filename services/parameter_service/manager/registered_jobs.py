@@ -20,8 +20,8 @@ from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
-from tiresias.services.parameter_service.wire.handshake import KEY_BYTES
-from tiresias.services.parameter_service.wire.peer_identity import JOB_NAME
+from tiresias.services.wire.handshake import KEY_BYTES
+from tiresias.services.wire.peer_identity import JOB_NAME
 
 MAX_SERVERS = 256
 MAX_TENSORS = 65_536

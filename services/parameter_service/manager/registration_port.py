@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError, one_line
-from tiresias.services.parameter_service.wire.channel import Channel, tuned
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.manager_messages import RegisterJob
-from tiresias.services.parameter_service.wire.munge_credential import decode_credential
-from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
+from tiresias.services.parameter_service.messages.manager_messages import RegisterJob
+from tiresias.services.wire.channel import Channel, tuned
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.munge_credential import decode_credential
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 MAX_THREADS = 64
 TIMEOUT_S = 10.0

@@ -13,7 +13,7 @@ from tiresias.errors import TiresiasError, UsageError, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
-from tiresias.services.parameter_service.wire.service_messages import AdoptJob, DropJob, MigrateTensor
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, DropJob, MigrateTensor
 
 
 class TensorMover:

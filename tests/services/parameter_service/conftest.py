@@ -24,14 +24,14 @@ from tests.services.parameter_service.service_on_slurm import Service, managers_
 from tiresias.sandbox.cluster import Cluster
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.aggregator.adopt import adopt_job
-from tiresias.services.parameter_service.wire.channel import Channel
-from tiresias.services.parameter_service.wire.peer_identity import service_identity
-from tiresias.services.parameter_service.wire.service_messages import (
+from tiresias.services.parameter_service.messages.aggregator_messages import (
     AdoptJob,
     DrainAggregator,
     MigrateTensor,
     ReadStatistics,
 )
+from tiresias.services.wire.channel import Channel
+from tiresias.services.wire.peer_identity import service_identity
 
 DEADLINE_S = 60.0
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from tiresias.services.parameter_service.wire.munge_credential import CredentialRefused, decode_credential
+from tiresias.services.wire.munge_credential import CredentialRefused, decode_credential
 
 try:
     uid, payload = decode_credential(sys.stdin.read().strip())

@@ -2,6 +2,6 @@
 
 import sys
 
-from tiresias.services.parameter_service.wire.munge_credential import encode_credential
+from tiresias.services.wire.munge_credential import encode_credential
 
 print(encode_credential(bytes.fromhex(sys.argv[2]), int(sys.argv[1])))

@@ -32,22 +32,13 @@ from tiresias.services.parameter_service.aggregator.optimizer_kernels import (
 )
 from tiresias.services.parameter_service.aggregator.tensor_declaration import declared
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile
-from tiresias.services.parameter_service.wire import refusal_codes
-from tiresias.services.parameter_service.wire.channel import Channel
-from tiresias.services.parameter_service.wire.handshake import NotAuthenticated
-from tiresias.services.parameter_service.wire.peer_identity import agent_identity, service_identity
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
-    AdoptJob,
-    DropJob,
-    InitTensor,
-    Locate,
-    Parameters,
-    Pull,
-    Push,
-    ReadStatistics,
-    Refused,
-)
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor, Locate, Parameters, Pull, Push
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, DropJob, ReadStatistics
+from tiresias.services.wire import refusal_codes
+from tiresias.services.wire.channel import Channel
+from tiresias.services.wire.handshake import NotAuthenticated
+from tiresias.services.wire.peer_identity import agent_identity, service_identity
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 ONE = np.float32(1)
 

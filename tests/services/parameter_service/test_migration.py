@@ -13,24 +13,23 @@ import pytest
 
 from tests.services.parameter_service.conftest import AggregatorProcess, Deployment, until
 from tiresias.errors import TiresiasError
-from tiresias.services.parameter_service.wire.channel import Channel, address_of
-from tiresias.services.parameter_service.wire.frames import PREFIX_BYTES, unpacked_prefix
-from tiresias.services.parameter_service.wire.peer_identity import service_identity
-from tiresias.services.parameter_service.wire.service_messages import (
-    MESSAGE_TYPES,
-    Accepted,
+from tiresias.services.parameter_service.messages.aggregator_messages import (
     AdoptJob,
     CommitCopy,
     DropJob,
     MigrateTensor,
     MigrationFailed,
     PrepareCopy,
-    Refused,
     Subscribe,
     TensorCopy,
     TensorCopyDone,
     WorkerDone,
 )
+from tiresias.services.wire.channel import Channel, address_of
+from tiresias.services.wire.frames import PREFIX_BYTES, unpacked_prefix
+from tiresias.services.wire.peer_identity import service_identity
+from tiresias.services.wire.session_messages import Accepted, Refused
+from tiresias.services.wire.typed_messages import MESSAGE_TYPES
 
 pytest.importorskip("torch", reason="the agent is for PyTorch programs")
 

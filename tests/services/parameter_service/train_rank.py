@@ -16,7 +16,7 @@ from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
 from tiresias.services.parameter_service.agent.job_site import JobSite
 from tiresias.services.parameter_service.agent.service_client import ServiceClient
 from tiresias.services.parameter_service.agent.service_job import service_job
-from tiresias.services.parameter_service.wire.service_messages import InitTensor
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor
 
 SEED, STEPS, GPU_S, OUT = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])
 job = service_job()

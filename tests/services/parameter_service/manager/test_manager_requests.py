@@ -19,11 +19,11 @@ from tiresias.services.parameter_service.manager.agent_requests_of_manager impor
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, RegistrationPort
-from tiresias.services.parameter_service.wire import manager_messages as messages
-from tiresias.services.parameter_service.wire.channel import Channel, ConnectionLost
-from tiresias.services.parameter_service.wire.peer_identity import agent_identity
-from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
-from tiresias.services.parameter_service.wire.service_messages import Accepted, Refused
+from tiresias.services.parameter_service.messages import manager_messages as messages
+from tiresias.services.wire.channel import Channel, ConnectionLost
+from tiresias.services.wire.peer_identity import agent_identity
+from tiresias.services.wire.server_loop import ServerLoop, listening
+from tiresias.services.wire.session_messages import Accepted, Refused
 
 KEYS = {"a": bytes(range(32)), "b": bytes(range(1, 33))}
 SIZES = {"fc6": 1000, "conv": 100}

@@ -16,9 +16,10 @@ from tiresias.services.parameter_service.manager.fleet_state import FleetState
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
-from tiresias.services.parameter_service.wire.channel import Channel
-from tiresias.services.parameter_service.wire.peer_identity import agent_identity
-from tiresias.services.parameter_service.wire.service_messages import Accepted, InitTensor, Push
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor, Push
+from tiresias.services.wire.channel import Channel
+from tiresias.services.wire.peer_identity import agent_identity
+from tiresias.services.wire.session_messages import Accepted
 
 KEY = bytes(range(32))
 SIZES = {"fc": 1000, "conv": 1000}

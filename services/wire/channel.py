@@ -12,24 +12,17 @@ from contextlib import suppress
 from typing import Any
 
 from tiresias.errors import Unavailable
-from tiresias.services.parameter_service.wire.frames import (
+from tiresias.services.wire.frames import (
     PREFIX_BYTES,
     BadFrame,
     Prefix,
     packed_prefix,
     unpacked_prefix,
 )
-from tiresias.services.parameter_service.wire.handshake import check_proof, new_nonce, proof_of
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
-    Challenge,
-    Hello,
-    Proof,
-    Refused,
-    decoded,
-    encoded,
-)
+from tiresias.services.wire.handshake import check_proof, new_nonce, proof_of
+from tiresias.services.wire.peer_identity import PeerIdentity
+from tiresias.services.wire.session_messages import Accepted, Challenge, Hello, Proof, Refused
+from tiresias.services.wire.typed_messages import decoded, encoded
 
 Buffer = bytes | bytearray | memoryview
 Place = Callable[[Any, int], memoryview]

@@ -21,12 +21,12 @@ from typing import Any
 
 from tiresias.errors import TiresiasError, one_line
 from tiresias.protocol.job_log import log_line
-from tiresias.services.parameter_service.wire.channel import tuned
-from tiresias.services.parameter_service.wire.connection import Closed, Connection, FrameHandler
-from tiresias.services.parameter_service.wire.frames import BadFrame
-from tiresias.services.parameter_service.wire.handshake import KEY_BYTES, check_proof, new_nonce, proof_of
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity, parsed_identity
-from tiresias.services.parameter_service.wire.service_messages import Accepted, Challenge, Hello, Proof, Refused
+from tiresias.services.wire.channel import tuned
+from tiresias.services.wire.connection import Closed, Connection, FrameHandler
+from tiresias.services.wire.frames import BadFrame
+from tiresias.services.wire.handshake import KEY_BYTES, check_proof, new_nonce, proof_of
+from tiresias.services.wire.peer_identity import PeerIdentity, parsed_identity
+from tiresias.services.wire.session_messages import Accepted, Challenge, Hello, Proof, Refused
 
 HANDSHAKE_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 60.0

@@ -38,7 +38,7 @@ def proof_of(key: bytes, side: str, identity: str, client_nonce: str, server_non
     """
     if not (_NONCE.fullmatch(client_nonce) and _NONCE.fullmatch(server_nonce)):
         raise NotAuthenticated("a malformed nonce")
-    text = "|".join(("tiresias parameter service 1", side, client_nonce, server_nonce, identity))
+    text = "|".join(("tiresias service 1", side, client_nonce, server_nonce, identity))
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tiresias.services.parameter_service.wire.frames import BadFrame
+from tiresias.services.wire.frames import BadFrame
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _AGENT = re.compile(rf"job:({JOB_NAME.pattern}):(\d{{1,6}}):(\d{{1,9}})")

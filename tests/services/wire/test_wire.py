@@ -17,24 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.polling import pauses
-from tiresias.services.parameter_service.wire import frames, service_messages
-from tiresias.services.parameter_service.wire.channel import Channel, ConnectionLost, address_of, after, frame_of
-from tiresias.services.parameter_service.wire.connection import Connection
-from tiresias.services.parameter_service.wire.frames import BadFrame, Prefix, packed_prefix, unpacked_prefix
-from tiresias.services.parameter_service.wire.handshake import NotAuthenticated, new_nonce, proof_of
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity, agent_identity, parsed_identity
-from tiresias.services.parameter_service.wire.server_loop import ServerLoop, listening
-from tiresias.services.parameter_service.wire.service_messages import (
-    Accepted,
-    Hello,
-    InitTensor,
-    Locate,
-    Parameters,
-    Push,
-    Refused,
-    decoded,
-    encoded,
-)
+from tiresias.services.parameter_service.messages.agent_messages import InitTensor, Locate, Parameters, Push
+from tiresias.services.wire import frames, typed_messages
+from tiresias.services.wire.channel import Channel, ConnectionLost, address_of, after, frame_of
+from tiresias.services.wire.connection import Connection
+from tiresias.services.wire.frames import BadFrame, Prefix, packed_prefix, unpacked_prefix
+from tiresias.services.wire.handshake import NotAuthenticated, new_nonce, proof_of
+from tiresias.services.wire.peer_identity import PeerIdentity, agent_identity, parsed_identity
+from tiresias.services.wire.server_loop import ServerLoop, listening
+from tiresias.services.wire.session_messages import Accepted, Hello, Proof, Refused
+from tiresias.services.wire.typed_messages import decoded, encoded
 
 KEY = secrets.token_bytes(32)
 ME = agent_identity("job-1", 0, 0)
@@ -171,10 +163,10 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 
 def messages() -> st.SearchStrategy[Any]:
     def of_kind(kind: type[Any]) -> st.SearchStrategy[Any]:
-        hints = service_messages._hints(kind)
+        hints = typed_messages._hints(kind)
         return st.builds(kind, **{each.name: VALUES[hints[each.name]] for each in fields(kind)})
 
-    return st.sampled_from([*service_messages.MESSAGE_TYPES.values()]).flatmap(of_kind)
+    return st.sampled_from([*typed_messages.MESSAGE_TYPES.values()]).flatmap(of_kind)
 
 
 @given(messages())
@@ -287,7 +279,7 @@ def test_a_wrong_key_is_refused_on_both_sides(served: Served) -> None:
     sock = served.raw()
     sock.sendall(frame_of(Hello(str(ME), new_nonce())))
     sock.recv(4096)
-    sock.sendall(frame_of(service_messages.Proof("0" * 64)))
+    sock.sendall(frame_of(Proof("0" * 64)))
     assert ended(sock)
     assert served.handler.joined_names == []
 
@@ -306,7 +298,7 @@ def test_a_recorded_handshake_cannot_be_replayed(served: Served) -> None:
 
     nonce = new_nonce()
     sock, challenge = hello(nonce)
-    proof = frame_of(service_messages.Proof(proof_of(KEY, "client", str(ME), nonce, challenge.nonce)))
+    proof = frame_of(Proof(proof_of(KEY, "client", str(ME), nonce, challenge.nonce)))
     sock.sendall(proof)
     assert decoded(4, sock.recv(4096)[16:]) == Accepted()
     again, _ = hello(nonce)

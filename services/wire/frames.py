@@ -3,7 +3,7 @@
     bytes   content
     0-1     b"TP"
     2       version of the protocol, 1
-    3       type of the message (service_messages.py)
+    3       type of the message (typed_messages.py)
     4-7     bytes of the header, big-endian, at most MAX_HEADER_BYTES
     8-15    bytes of the payload, big-endian, at most MAX_PAYLOAD_BYTES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiresias.sandbox.cluster import Cluster
-from tiresias.services.parameter_service.wire.munge_credential import CredentialRefused, decode_credential
+from tiresias.services.wire.munge_credential import CredentialRefused, decode_credential
 
 HERE = "/opt/tiresias/tests/services/parameter_service"
 KEY = "0a0d0a0a" + "00ff" * 14  # newlines as the payload's first bytes

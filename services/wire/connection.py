@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from tiresias.services.parameter_service.wire.channel import Buffer, after, frame_of
-from tiresias.services.parameter_service.wire.frames import PREFIX_BYTES, BadFrame, Prefix, unpacked_prefix
-from tiresias.services.parameter_service.wire.peer_identity import PeerIdentity
-from tiresias.services.parameter_service.wire.service_messages import decoded
+from tiresias.services.wire.channel import Buffer, after, frame_of
+from tiresias.services.wire.frames import PREFIX_BYTES, BadFrame, Prefix, unpacked_prefix
+from tiresias.services.wire.peer_identity import PeerIdentity
+from tiresias.services.wire.typed_messages import decoded
 
 AHEAD_BYTES = 4096
 EVENT_BYTES = 4 << 20  # of one connection before the others are served

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiresias.services.parameter_service.wire.service_messages import message
+from tiresias.services.wire.typed_messages import message
 
 MAX_TABLE_BYTES = 16 << 20
 
