@@ -25,19 +25,21 @@ TARGETS = torch.randn(STEPS, RANKS, 8, 4, generator=_GENERATOR)
 torch.set_num_threads(1)
 
 
-def network() -> torch.nn.Module:
+def network(device: str = "cpu") -> torch.nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 4))
+        layers = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 4))
+    return layers.to(device)
 
 
 def backward(model: torch.nn.Module, step: int, rank: int) -> None:
-    torch.nn.functional.mse_loss(model(INPUTS[step, rank]), TARGETS[step, rank]).backward()
+    device = next(model.parameters()).device
+    torch.nn.functional.mse_loss(model(INPUTS[step, rank].to(device)), TARGETS[step, rank].to(device)).backward()
 
 
-def alone(kind: str, steps: int = STEPS) -> torch.nn.Module:
+def alone(kind: str, steps: int = STEPS, device: str = "cpu") -> torch.nn.Module:
     """One process: the average of both ranks' gradients, and torch.optim."""
-    model = network()
+    model = network(device)
     optimizer = OPTIMIZERS[kind](model.parameters())
     for step in range(steps):
         gradients = []
@@ -54,9 +56,11 @@ def alone(kind: str, steps: int = STEPS) -> torch.nn.Module:
 class Training:
     """The ranks of a job; `before[step]` runs on rank 0 before that step."""
 
-    def __init__(self, kind: str, job: Callable[..., ServiceJob], run: int = 0, **options: Any) -> None:
+    def __init__(
+        self, kind: str, job: Callable[..., ServiceJob], run: int = 0, device: str = "cpu", **options: Any
+    ) -> None:
         self._kind, self._job, self._run, self._options = kind, job, run, options
-        self.models = [network() for _ in range(RANKS)]
+        self.models = [network(device) for _ in range(RANKS)]
         self.before: dict[int, Callable[[], Any]] = {}
         self.saved: Any = None
         self.problems: list[Exception] = []
