@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tiresias.errors import TiresiasError, UsageError, one_line
+from tiresias.errors import TiresiasError, Unavailable, UsageError, one_line
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.messages.manager_messages import (
     MAX_TABLE_BYTES,
@@ -31,6 +31,7 @@ class ManagerRequests:
         address_of: Returns the address of an aggregator by job and number, "" while it does not run or does not have the job.
         measured_work: Returns the work of a job's blocks as the aggregators measure it; raises UsageError.
         active: Called with the job of each message.
+        check_usable: Called before each request; raises Unavailable where the manager must not change anything now.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class ManagerRequests:
         address_of: Callable[[str, int], str],
         measured_work: Callable[[str], dict[str, float]],
         active: Callable[[str], None] = lambda job: None,
+        check_usable: Callable[[], None] = lambda: None,
     ) -> None:
-        self._jobs, self._address_of, self._measured_work, self._active = jobs, address_of, measured_work, active
+        self._jobs, self._address_of, self._measured_work = jobs, address_of, measured_work
+        self._active, self._check_usable = active, check_usable
 
     def key_of(self, identity: PeerIdentity) -> bytes | None:
         """Return the key of a registered job."""
@@ -68,6 +71,7 @@ class ManagerRequests:
         job = connection.identity.job
         self._active(job)
         try:
+            self._check_usable()
             if isinstance(content, PlaceTensors):
                 self._jobs.init(job, _table(payload, int))
                 self._send_placement(connection, job)
@@ -78,6 +82,8 @@ class ManagerRequests:
                 connection.send(Accepted())
         except BadFrame:
             raise  # it ends the connection
+        except Unavailable as error:
+            connection.send(Refused("later", one_line(error)))
         except TiresiasError as error:
             connection.send(Refused("refused", one_line(error)))
 

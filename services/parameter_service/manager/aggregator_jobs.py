@@ -6,16 +6,14 @@ also one whose submission it did not record because it was killed.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tiresias.errors import TiresiasError, Unavailable, one_line
+from tiresias.errors import TiresiasError, Unavailable
+from tiresias.services.parameter_service.manager.fleet_commands import FleetCommands
 from tiresias.services.parameter_service.manager.fleet_state import QueuedAggregator
 
-CALL_TIMEOUT_S = 30.0
 _IDENTITY = re.compile(r"[A-Za-z0-9]{1,32}")
 _ENDED = ("already completing or completed", "Invalid job id")
 
@@ -41,6 +39,7 @@ class AggregatorJobs:
     cpus: int = 1
     memory_mib: int = 0
     output: Path = Path("/dev")
+    _commands: FleetCommands = field(default_factory=FleetCommands, repr=False)
 
     def __post_init__(self) -> None:
         """Check the manager's id. Raises TiresiasError."""
@@ -58,21 +57,27 @@ class AggregatorJobs:
         options += [f"--mem={self.memory_mib}M"] if self.memory_mib else []
         name = name_of(self.manager, number)
         output = "/dev/null" if self.output == Path("/dev") else str(self.output / f"aggregator-{number}.out")
-        done = _call(
+        done = self._commands.run(
             "sbatch", "--parsable", f"--job-name={name}", "--dependency=singleton", "--no-requeue", "--nodes=1",
             "--ntasks=1", f"--cpus-per-task={self.cpus}", f"--output={output}", *options, str(self.script), str(number),
         )  # fmt: skip
-        return int(done.partition(";")[0])
+        if not (number_of_job := done.partition(";")[0]).isdecimal():
+            raise Unavailable(f"sbatch: no job id in {done[:80]!r}")
+        return int(number_of_job)
+
+    def interrupt(self) -> None:
+        """End the command that runs now; its call raises Unavailable. Any thread may call it."""
+        self._commands.interrupt()
 
     def queue(self) -> list[QueuedAggregator]:
         """Return all jobs of this manager that have not ended. Raises Unavailable."""
-        listed = _call("squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%N|%j")
+        listed = self._commands.run("squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%N|%j")
         return [found for line in listed.splitlines() if (found := self._parsed(line))]
 
     def cancel(self, slurm_job: int) -> None:
         """Cancel a job; one that has ended stays ended. Raises Unavailable."""
         try:
-            _call("scancel", str(slurm_job))
+            self._commands.run("scancel", str(slurm_job))
         except Unavailable as error:
             if not any(each in str(error) for each in _ENDED):
                 raise
@@ -96,19 +101,3 @@ class AggregatorJobs:
 def name_of(manager: str, number: int) -> str:
     """Return the name of the Slurm job of an aggregator."""
     return f"tiresias-ps-{manager}-{number}"
-
-
-def _call(*command: str) -> str:
-    """Run a command of Slurm from a known environment: without the SBATCH_ and SLURM_ variables of a job."""
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SBATCH_", "SLURM_", "SQUEUE_", "SCANCEL_"))
-    }
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_TIMEOUT_S, env=clean, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{command[0]}: {one_line(error)}") from None
-    if done.returncode:
-        raise Unavailable(f"{command[0]}: {one_line(done.stderr.strip() or done.returncode)}")
-    return done.stdout.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from tiresias.services.parameter_service.manager.background_calls import CallSequence, made_here
 from tiresias.services.parameter_service.manager.fleet_state import (
     Adopt,
     Cancel,
@@ -50,28 +51,39 @@ class FleetKeeper:
         self.queue: list[QueuedAggregator] = []
 
     def step(self) -> list[FleetAction]:
-        """Poll the queue once and carry out what is due; return it.
+        """Make a round in this thread; see `round`."""
+        done: list[FleetAction] = made_here(self.round())
+        return done
+
+    def round(self) -> CallSequence:
+        """Poll the queue once and carry out what is due; return it. Calls of Slurm are yielded; the journal may change meanwhile.
 
         Raises:
-            Unavailable: Slurm does not answer; the next step repeats what is left.
+            Unavailable: Slurm does not answer; the next round repeats what is left.
             Superseded: Another manager leads.
         """
-        self.queue = self._slurm.queue()
+        self.queue = yield self._slurm.queue
         actions = next_actions(self._journal.members(), self.queue, self.budget)
         for action in actions:
             self._check_lead()
-            self._carry_out(action)
+            yield from self._carry_out(action)
         return actions
 
-    def _carry_out(self, action: FleetAction) -> None:
+    def _carry_out(self, action: FleetAction) -> CallSequence:
         match action:
             case Submit(number):
-                self._journal.put_member(FleetMember(number, FleetState.SUBMITTING))
-                self._journal.put_member(FleetMember(number, FleetState.SUBMITTED, self._slurm.submit(number)))
+                if self._note(number, FleetState.SUBMITTING):
+                    slurm_job = yield lambda: self._slurm.submit(number)
+                    self._note(number, FleetState.SUBMITTED, slurm_job)
             case Adopt(number, slurm_job):
-                state = FleetState.SUBMITTED if slurm_job else FleetState.REQUESTED
-                self._journal.put_member(FleetMember(number, state, slurm_job))
+                self._note(number, FleetState.SUBMITTED if slurm_job else FleetState.REQUESTED, slurm_job)
             case Cancel(slurm_job):
-                self._slurm.cancel(slurm_job)
+                yield lambda: self._slurm.cancel(slurm_job)
             case Forget(number):
                 self._journal.remove_member(number)
+
+    def _note(self, number: int, state: FleetState, slurm_job: int = 0) -> bool:
+        """Write the state of an aggregator; one that was released meanwhile stays released, and False is returned."""
+        released = self._journal.members()[number].state is FleetState.CANCELLING
+        self._journal.put_member(FleetMember(number, FleetState.CANCELLING if released else state, slurm_job))
+        return not released

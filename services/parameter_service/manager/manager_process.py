@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tiresias.durable.leadership import Leadership
-from tiresias.errors import Unavailable, one_line
+from tiresias.errors import TiresiasError, Unavailable, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.service_report import VERSION
 from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
@@ -23,6 +23,7 @@ from tiresias.services.parameter_service.assignment.assignment_rules import Assi
 from tiresias.services.parameter_service.manager.agent_requests_of_manager import ManagerRequests
 from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
 from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
+from tiresias.services.parameter_service.manager.background_calls import BackgroundCalls
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
 from tiresias.services.parameter_service.manager.job_activity import JobActivity
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
@@ -30,12 +31,14 @@ from tiresias.services.parameter_service.manager.manager_report import ReportMak
 from tiresias.services.parameter_service.manager.manager_settings import ManagerSettings
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, Registration, RegistrationPort
+from tiresias.services.parameter_service.manager.renewed_lead import RenewedLead
 from tiresias.services.parameter_service.manager.report_folder import ReportFolder
 from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
 from tiresias.services.wire.channel import address_of
 from tiresias.services.wire.server_loop import ServerLoop, listening
 
 MAX_ANNOUNCEMENT_BYTES = 4096
+STOP_WAIT_S = 5.0  # for a call of Slurm that is in progress
 REPORT_PAUSE_S = 1.0
 REPORT_REST_FACTOR = 20  # the pause after a report is at least this multiple of its time
 
@@ -70,23 +73,40 @@ class ManagerProcess:
             Superseded: Another manager leads by now.
             StateError: The journal cannot be used.
         """
-        while not self._stopping and not self._leadership.take():
-            self._leadership.announce_standby()
-            time.sleep(self._leadership.pause)
         try:
+            self._await_lead()
             if not self._stopping:
                 self._lead()
         finally:
             self._leadership.step_down()
 
+    def _await_lead(self) -> None:
+        """Take the lead. A standby whose state folder cannot be reached waits for it; at the start that is an error."""
+        waiting = problem = False
+        while not self._stopping:
+            try:
+                if self._leadership.take():
+                    return
+                self._leadership.announce_standby()
+                waiting, problem = True, False
+            except Unavailable as error:
+                if not waiting:
+                    raise
+                if not problem:
+                    log_line(f"parameter service: standby: {one_line(error)}; waiting")
+                problem = True
+            time.sleep(self._leadership.pause)
+
     def _lead(self) -> None:
         settings = self._settings
+        lead = self._lead_kept = RenewedLead(self._leadership)
         journal = ManagerJournal(settings.state, self._leadership.epoch)
         try:
             self._journal = journal
             self._clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
             self._jobs = RegisteredJobs(journal, self._clusters)
-            self._keeper = FleetKeeper(journal, _slurm_jobs(settings), settings.budget, self._leadership.check)
+            self._slurm = _slurm_jobs(settings)
+            self._keeper = FleetKeeper(journal, self._slurm, settings.budget, lead.check)
             calls, memory_bytes = (
                 AggregatorCalls(read_service_key(settings.service_key_file)),
                 settings.job_memory_mib << 20,
@@ -95,9 +115,11 @@ class ManagerProcess:
             self._activity = JobActivity(settings.silence_s)
             with _socket_of(settings.listen) as agents, _socket_of(settings.registration) as registrations:
                 requests = ManagerRequests(
-                    self._jobs, self._mover.address_of, self._mover.measured_work, self._note_active
+                    self._jobs, self._mover.address_of, self._mover.measured_work, self._note_active, self._check_usable
                 )
                 loop = self._loop = ServerLoop(requests, agents)
+                self._slurm_calls = BackgroundCalls("slurm", loop.call)
+                self._aggregator_calls = BackgroundCalls("aggregators", loop.call)
                 loop.every_tick(self._tick)
                 if self._report_folder:
                     loop.every_tick(self._report)
@@ -105,29 +127,61 @@ class ManagerProcess:
                 self._publish(agents, registrations)
                 if not self._stopping:
                     loop.run()
+                self._finish_calls()
         finally:
             journal.close()
 
+    def _finish_calls(self) -> None:
+        """Record what Slurm has done by a call that is in progress; one that takes too long is found by its job's name later."""
+        self._slurm_calls.finish(STOP_WAIT_S)
+        self._slurm.interrupt()
+
     def _register(self, found: Registration) -> None:
         """Register in the thread of the loop, whose journal it is."""
+
+        def register() -> None:
+            self._check_usable()
+            self._jobs.register(*found)
+
         assert self._loop is not None
-        LoopCall(self._loop.call).run(lambda: self._jobs.register(*found))
+        LoopCall(self._loop.call).run(register)
+
+    def _check_usable(self) -> None:
+        """Refuse a request while the lead is in doubt, or the journal lacks a change. Raises Unavailable."""
+        self._lead_kept.check_known()
+        if self._jobs.failure:
+            raise Unavailable("the manager ends: its journal cannot be written")
 
     def _tick(self) -> None:
+        """Begin what is due. Slurm and aggregators are called in the background, so that requests are served meanwhile."""
         now = time.monotonic()
+        if self._jobs.failure:
+            raise self._jobs.failure
+        if not self._lead_kept.renewed(now):
+            self._slurm.interrupt()  # whether it was carried out is found out by the next leader
+            return
         if now < self._next_poll:
             return
         self._next_poll = now + self._settings.poll_s
-        self._leadership.renew()
         self._jobs.scale(now)
-        try:
-            self._keeper.step()
-            self._problem = ""
-        except Unavailable as error:
+        if not self._slurm_calls.busy:
+            self._slurm_calls.begin(self._keeper.round(), self._fleet_kept)
+        if not self._aggregator_calls.busy:
+            self._aggregator_calls.begin(self._mover.round(), self._raise)
+        self._remove_silent(now)
+
+    def _fleet_kept(self, error: TiresiasError | None) -> None:
+        self._problem = ""
+        if isinstance(error, Unavailable):
             self._problem = one_line(error)
             log_line(f"parameter service: {self._problem}; trying again")
-        self._mover.step()
-        self._remove_silent(now)
+        else:
+            self._raise(error)
+
+    @staticmethod
+    def _raise(error: TiresiasError | None) -> None:
+        if error:
+            raise error
 
     def _note_active(self, job: str) -> None:
         self._activity.active(job, time.monotonic())

@@ -12,7 +12,7 @@ import hmac
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tiresias.errors import UsageError
+from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.aggregator_pool import TensorKey
 from tiresias.services.parameter_service.assignment.assignment_rules import NoAggregatorLeft
@@ -33,12 +33,16 @@ class RegisteredJobs:
     Args:
         journal: The journal.
         clusters: The aggregators, without jobs: their content is restored here.
+
+    Attributes:
+        failure: Why the journal did not take a change, which the jobs here then have and the journal lacks: a manager ends with it.
     """
 
     def __init__(self, journal: ManagerJournal, clusters: AggregatorClusters) -> None:
         self._journal, self._clusters = journal, clusters
         self._clients = journal.clients()
         self._feedback: dict[str, LossFeedback] = {}
+        self.failure: TiresiasError | None = None
         if stored := journal.packing():
             clusters.restore(
                 stored, {job: _work(row) for job, row in self._clients.items() if "iteration_s" in row.content}
@@ -96,17 +100,14 @@ class RegisteredJobs:
 
     def moves(self) -> dict[TensorKey, tuple[int, int]]:
         """Return the blocks whose master copy is not where they are assigned to: (from, to)."""
-        found = {}
-        for job, row in self._clients.items():
-            target = self.target(job)
-            found.update(
-                {
-                    (job, name): (at, target[name])
-                    for name, at in row.content.get("at", {}).items()
-                    if target[name] != at
-                }
-            )
-        return found
+        return {(job, block): numbers for job in self._clients for block, numbers in self.moves_of(job).items()}
+
+    def moves_of(self, job: str) -> dict[str, tuple[int, int]]:
+        """Return the blocks of one job that are to move, none for an unknown job."""
+        if job not in self._clients:
+            return {}
+        at, target = self._clients[job].content.get("at", {}), self.target(job)
+        return {block: (number, target[block]) for block, number in at.items() if target[block] != number}
 
     # events
 
@@ -223,10 +224,14 @@ class RegisteredJobs:
     def _write(self, change: Any) -> None:
         """Write a change and the assignment in one transaction."""
         needed = self._clusters.numbers.union(*(row.content.get("at", {}).values() for row in self._clients.values()))
-        with self._journal.together():
-            change()
-            released = self._journal.members().keys() - needed
-            self._journal.put_packing(self._clusters.stored(), sorted(self._clusters.numbers), sorted(released))
+        try:
+            with self._journal.together():
+                change()
+                released = self._journal.members().keys() - needed
+                self._journal.put_packing(self._clusters.stored(), sorted(self._clusters.numbers), sorted(released))
+        except TiresiasError as error:
+            self.failure = error
+            raise
 
 
 def _work(row: ClientRow) -> JobWork:

@@ -12,6 +12,7 @@ from typing import Any
 from tiresias.errors import TiresiasError, UsageError, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
+from tiresias.services.parameter_service.manager.background_calls import Call, CallSequence, made_here
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, DropJob, MigrateTensor
 
@@ -68,46 +69,62 @@ class TensorMover:
         return found
 
     def step(self) -> None:
-        """Read all statistics once, and send what is missing. An aggregator that does not answer is left for the next step."""
-        self._seen = {}
+        """Make a round in this thread; see `round`."""
+        made_here(self.round())
+
+    def round(self) -> CallSequence:
+        """Read all statistics once, and send what is missing: the requests are yielded; jobs may come and go meanwhile.
+
+        An aggregator that does not answer is left for the next round.
+        """
+        seen: dict[int, tuple[str, dict[str, Any]]] = {}
         for number, address in self._addresses().items():
-            self._tried(self._read, number, address)
+            found = yield self._tried(self._calls.statistics, address)
+            if found is not None:
+                seen[number] = (address, dict(found["jobs"]))
+        self._seen = seen
         known = self._jobs.numbers_of_jobs()
-        for number, (address, present) in self._seen.items():
+        for number, (address, present) in seen.items():
             for job in present.keys() - known.keys():
-                self._tried(self._calls.request, address, DropJob(job))
+                yield self._tried(self._calls.request, address, DropJob(job))
             for job, numbers in known.items():
                 if number in numbers and job not in present:
-                    self._tried(self._adopt, job, number)
+                    yield from self._adopt(job, number)
         for (job, block), (old, new) in self._jobs.moves().items():
-            self._tried(self._move, job, block, old, new)
+            yield from self._move(job, block, old, new)
 
-    def _read(self, number: int, address: str) -> None:
-        self._seen[number] = (address, dict(self._calls.statistics(address)["jobs"]))
-
-    def _adopt(self, job: str, number: int) -> None:
+    def _adopt(self, job: str, number: int) -> CallSequence:
         address, present = self._seen[number]
-        self._calls.request(
-            address, AdoptJob(job, self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_bytes)
-        )
-        present[job] = {"tensors": {}}
+        if job not in self._jobs.rows:
+            return  # it has ended meanwhile
+        content = AdoptJob(job, self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_bytes)
+        if (yield self._tried(self._calls.request, address, content)) is not None:
+            present[job] = {"tensors": {}}
 
-    def _move(self, job: str, block: str, old: int, new: int) -> None:
+    def _move(self, job: str, block: str, old: int, new: int) -> CallSequence:
+        if self._jobs.moves_of(job).get(block) != (old, new):
+            return  # it has ended, or was assigned anew, meanwhile
         copy = self._tensors(new, job).get(block, {})
         if copy.get("state") == "active":
-            if not copy["updates"]:
-                return  # until every rank has pushed to the new master, the old one is needed to name it
-            self._jobs.migrated(job, [block], new)
+            if copy["updates"]:  # until every rank has pushed to the new master, the old one is needed to name it
+                self._jobs.migrated(job, [block], new)
         elif self.address_of(job, new) and self._tensors(old, job).get(block, {}).get("state") == "active":
-            self._calls.request(self._seen[old][0], MigrateTensor(job, block, self._seen[new][0]))
+            content = MigrateTensor(job, block, self._seen[new][0])
+            yield self._tried(self._calls.request, self._seen[old][0], content)
 
     def _tensors(self, number: int, job: str) -> dict[str, Any]:
         present = self._seen.get(number, ("", {}))[1]
         return dict(present.get(job, {}).get("tensors", {}))
 
     @staticmethod
-    def _tried(work: Callable[..., object], *arguments: Any) -> None:
-        try:
-            work(*arguments)
-        except TiresiasError as error:
-            log_line(f"parameter service: {one_line(error)}; trying again")
+    def _tried(work: Callable[..., object], *arguments: Any) -> Call:
+        """Return a call that logs a TiresiasError and then returns None."""
+
+        def tried() -> object:
+            try:
+                return work(*arguments)
+            except TiresiasError as error:
+                log_line(f"parameter service: {one_line(error)}; trying again")
+                return None
+
+        return tried

@@ -198,4 +198,5 @@ def service_of(cluster: Cluster) -> Iterator[Callable[..., Service]]:
             manager.send_signal(signal.SIGTERM)
             manager.wait(30)
         service_on_slurm.until(lambda: not managers_run(cluster), lambda: "managers do not end")
+        service.cancel_all()
         cluster.run(["rm", "-rf", "/shared/service"])

@@ -48,8 +48,10 @@ class Service:
         self.published = folder / "published.json"
         self.managers: list[subprocess.Popen[str]] = []
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, path: str = "") -> subprocess.Popen[str]:
+        """Start a manager; programs of the folder `path` come before others."""
         command = [
+            *(["sh", "-c", f'PATH={path}:$PATH exec "$@"', "sh"] if path else []),
             "setpriv",
             "--pdeathsig",
             "TERM",
@@ -84,9 +86,31 @@ class Service:
         done = self._cluster.run(command, user=SERVICE, check=False)
         return [each["words"] for each in json.loads(done.stdout) if each["about"] == "parameter service"]
 
+    def register(self, job: str, servers: int, key: str = KEY, user: str = "alice") -> subprocess.CompletedProcess[str]:
+        """Register a job once, without its tensors."""
+        code = (
+            "import sys; from pathlib import Path; from tiresias.errors import TiresiasError\n"
+            "from tiresias.services.parameter_service.agent.manager_link import register\n"
+            "try: register(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), 1)\n"
+            "except TiresiasError as error: sys.exit(str(error))\n"
+        )
+        command = ["python3", "-c", code, "/shared/service/published.json", job, key, str(servers)]
+        return self._cluster.run(command, user=user, check=False)
+
     def place(self, job: str, servers: int, key: str = KEY, user: str = "alice") -> subprocess.CompletedProcess[str]:
         command = ["python3", f"{HERE}/register_and_place.py", "/shared/service/published.json", job, key, str(servers)]
         return self._cluster.run(command, user=user, check=False)
+
+    def cancel_all(self) -> None:
+        """End the aggregators."""
+
+        def ended() -> bool:
+            jobs = list(self.queued().values())
+            for options in ([], ["--signal=KILL", "--full"]) if jobs else ():
+                self._cluster.run(["scancel", "--quiet", *options, *jobs], check=False)
+            return not jobs
+
+        until(ended, self.queued)
 
     def queued(self) -> dict[str, str]:
         lines = [

@@ -146,3 +146,21 @@ def test_a_superseded_manager_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "parameter-service.db").stat().st_mode & 0o077 == 0
     earlier.close()
     later.close()
+
+
+def test_an_aggregator_that_is_released_while_it_is_submitted_is_cancelled(tmp_path: Path) -> None:
+    queue, journal = QueueInMemory(), ManagerJournal(tmp_path, 1)
+    journal.put_packing({}, [1, 2], [])
+    keeper = FleetKeeper(journal, queue, budget=4)
+    calls = keeper.round()
+    call = calls.send(next(calls)())  # the queue, then the first submission
+    journal.put_packing({}, [], [1, 2])
+    with pytest.raises(StopIteration):
+        calls.send(call())
+    assert journal.members() == members_of(
+        FleetMember(1, FleetState.CANCELLING, 1), FleetMember(2, FleetState.CANCELLING)
+    )
+    while keeper.step():
+        pass
+    assert (journal.members(), queue.jobs) == ({}, {})
+    journal.close()
