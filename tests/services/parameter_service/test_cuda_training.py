@@ -99,8 +99,8 @@ def test_a_checkpoint_of_a_gpu_resumes(deployment: Deployment) -> None:
 
 def test_large_tensors_on_a_stream_of_the_program(deployment: Deployment) -> None:
     """The copies of 64 MiB take longer than the kernels, so that a copy that waits for no event has other bytes."""
-    place = deployment.aggregator(memory_mib=512)
-    job = deployment.job("job", 1, place, memory_bytes=256 << 20)
+    place = deployment.aggregator()
+    job = deployment.job("job", 1, place, memory_bytes=1 << 30)
     models = [wide_network() for _ in range(2)]
     optimizers = [torch.optim.SGD(each.parameters(), lr=1e-3, momentum=0.9) for each in models]
     served = ParameterServiceOptimizer(optimizers[0], models[0], job=job(0))
