@@ -69,10 +69,11 @@ class ManagerLink:
     Args:
         job: This process.
         published: The file that the manager publishes.
+        timeout_s: Seconds to connect, and without a byte of an answer.
     """
 
-    def __init__(self, job: ServiceJob, published: Path) -> None:
-        self._job, self._published = job, published
+    def __init__(self, job: ServiceJob, published: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._job, self._published, self._timeout_s = job, published, timeout_s
         self._channel: Channel | None = None
 
     def request(self, content: Any, table: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -109,7 +110,7 @@ class ManagerLink:
         if self._channel is None:
             address = published_manager(self._published)["address"]
             identity = agent_identity(self._job.name, self._job.rank, self._job.run)
-            self._channel = Channel.connect(address, identity, self._job.key, TIMEOUT_S)
+            self._channel = Channel.connect(address, identity, self._job.key, self._timeout_s)
         return self._channel
 
 

@@ -1,10 +1,14 @@
-"""Register a job with the manager of the parameter service, and write its job file; or end it.
+"""Register a job with the manager of the parameter service and run its programs; or register it, or end it.
 
+    python -m tiresias.services.parameter_service.agent.register --manager FILE --servers N --workers N -- COMMAND [ARGUMENT...]
     python -m tiresias.services.parameter_service.agent.register --manager FILE --servers N --workers N --out FILE
     python -m tiresias.services.parameter_service.agent.register --end --out FILE
 
-A batch script runs the first one before its programs, and the second one after them. The job file has mode 0600, because it has the
-job's key; its path in TIRESIAS_PARAMETER_SERVICE is all that the programs need. A requeued job finds its file and keeps its key.
+With a command, such as `tsrun python3 train.py`, the job is registered before it and ended after it, also when it is preempted;
+a command that fails is started again. The exit code is that of the command. Without a command, a batch script runs the second form
+before its programs and the third one after them. The job file has mode 0600, because it has the job's key; its path in
+TIRESIAS_PARAMETER_SERVICE is all that the programs need. A job that is registered again finds its file, keeps its key, and begins a
+new run.
 """
 
 from __future__ import annotations
@@ -16,21 +20,29 @@ import secrets
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.services.parameter_service.agent.manager_link import ManagerLink, register
+from tiresias.services.parameter_service.agent.registered_program import RegisteredProgram
 from tiresias.services.parameter_service.agent.service_job import ServiceJob, read_job_file
 from tiresias.services.parameter_service.messages.manager_messages import EndJob
 
 PAUSE_S = 2.0
+END_TIMEOUT_S = 3.0  # of a preempted job: a few seconds after its save, Slurm kills what is left of it
+RESTARTS = 3
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return the exit code."""
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    at = words.index("--") if "--" in words else len(words)
+    args, command = _parser().parse_args(words[:at]), words[at + 1 :]
     try:
         if args.end:
-            _end(args.out)
+            _end(_out(args))
+        elif command:
+            return _programs(args, command).run()
         else:
             _register(args)
     except TiresiasError as error:
@@ -39,10 +51,20 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
+def _programs(args: argparse.Namespace, command: list[str]) -> RegisteredProgram:
+    out = _out(args).absolute()
+    return RegisteredProgram(str(out), command, args.restarts, lambda: _register(args), lambda: _end(out))
+
+
+def _out(args: argparse.Namespace) -> Path:
+    return args.out or Path(f"service-{args.job}.json")
+
+
 def _register(args: argparse.Namespace) -> None:
     if args.manager is None or args.servers is None or args.workers is None:
         raise UsageError("--manager, --servers and --workers are required to register a job")
-    content = _job_file(args)
+    out = _out(args)
+    content = _new_run(out, args)
     end = time.monotonic() + args.timeout
     while True:
         try:
@@ -52,29 +74,28 @@ def _register(args: argparse.Namespace) -> None:
             if time.monotonic() > end:
                 raise Unavailable(f"{error}; not registered within {args.timeout:g} s") from None
         time.sleep(PAUSE_S)
-    print(f"{args.out}: job {content['job']} is registered, {args.servers} servers at most")
+    print(f"{out}: job {content['job']} is registered, {args.servers} servers at most", flush=True)
 
 
-def _job_file(args: argparse.Namespace) -> dict[str, str]:
-    """Return the content of the job file; it is written before the registration, so that a repeated one has the same key."""
-    if args.out.exists():
-        content = read_job_file(args.out)
+def _new_run(out: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """Write the job file of the next run and return its content, before the registration: a repeated one has the same key."""
+    content = {"job": args.job, "key": secrets.token_hex(32)}
+    if out.exists():
+        content = read_job_file(out)
         if content["job"] != args.job:
-            raise UsageError(f"{args.out}: is the file of job {content['job']}, not of {args.job}; name another --out")
-        return content
-    content = {
-        "job": args.job,
-        "key": secrets.token_hex(32),
+            raise UsageError(f"{out}: is the file of job {content['job']}, not of {args.job}; name another --out")
+    content |= {
         "manager": str(args.manager.absolute()),
         "servers": args.servers,
+        "run": int(content.get("run", 0)) + 1,
     }
-    temporary = args.out.with_name(f".{args.out.name}.{os.getpid()}")
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(content, file)
-        temporary.replace(args.out)
+        temporary.replace(out)
     except OSError as error:
-        raise UsageError(f"{args.out}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{out}: cannot be written: {error.strerror}") from None
     return content
 
 
@@ -82,13 +103,14 @@ def _end(out: Path) -> None:
     content = read_job_file(out)
     if "manager" not in content:
         raise UsageError(f"{out}: the job is not registered with a manager")
-    link = ManagerLink(ServiceJob(out, content["job"], bytes.fromhex(content["key"]), 0, 0), Path(content["manager"]))
+    job = ServiceJob(out, content["job"], bytes.fromhex(content["key"]), 0, 0)
+    link = ManagerLink(job, Path(content["manager"]), END_TIMEOUT_S)
     try:
         link.request(EndJob())
     finally:
         link.close()
     out.unlink(missing_ok=True)
-    print(f"job {content['job']} has ended")
+    print(f"job {content['job']} has ended", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,7 +126,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--end", action="store_true", help="end the job: its tensors are dropped, and the file is removed"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the job file")
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=RESTARTS,
+        metavar="N",
+        help=f"how often the command starts again after a failure; {RESTARTS}",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the job file; default: service-NAME.json")
     return parser
 
 

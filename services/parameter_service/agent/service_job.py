@@ -8,6 +8,7 @@ The job file is JSON with mode 0600, because it contains the job's key:
     tensors      addresses of single tensors by name, where they differ; optional
     manager      in place of aggregators: the file that the manager publishes, which places the tensors (register.py writes it)
     servers      parameter servers that the job declared to the manager
+    run          how often its programs were started; without it Slurm's restart count is the number of the run
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from tiresias.errors import UsageError
 from tiresias.protocol.environment import PARAMETER_SERVICE
 
-_RUNS_OF_A_JOB = 1000  # restarts by torchrun within one run of a Slurm job
+_RUNS_OF_A_JOB = 1000  # restarts by torchrun within one start of the job's programs
 
 
 class ServiceJob(NamedTuple):
@@ -55,7 +56,8 @@ def service_job(environment: Mapping[str, str] | None = None) -> ServiceJob:
     file = Path(env[PARAMETER_SERVICE])
     content = read_job_file(file)
     rank = int(env.get("RANK", env.get("SLURM_PROCID", "0")))
-    run = int(env.get("SLURM_RESTART_COUNT", "0")) * _RUNS_OF_A_JOB + int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    started = int(content.get("run", env.get("SLURM_RESTART_COUNT", "0")))
+    run = started * _RUNS_OF_A_JOB + int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
     return ServiceJob(file, content["job"], bytes.fromhex(content["key"]), rank, run)
 
 
@@ -83,6 +85,8 @@ def read_job_file(file: Path) -> dict[str, Any]:
 def _is_job_file(content: Any) -> bool:
     try:
         bytes.fromhex(content["key"])
+        if type(content.get("run", 0)) is not int:
+            return False
         if "manager" in content:
             return isinstance(content["manager"], str) and type(content["servers"]) is int and content["servers"] > 0
         addresses = [*content["aggregators"], *content.get("tensors", {}).values()]

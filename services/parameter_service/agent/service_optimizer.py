@@ -73,6 +73,7 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         super().__init__(optimizer.param_groups, optimizer.defaults)
+        self._inner = optimizer
         self.param_groups = optimizer.param_groups  # the same lists: schedulers change the learning rates there
         self._job = job or service_job()
         site = JobSite(self._job)
@@ -80,6 +81,7 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
         self._reports = site.reports() if directory is None else None
         self._backwards_per_step, self._overlap = backwards_per_step, overlap
         self._served = list(_served(optimizer, model, site.block_bytes(_bytes_of(optimizer), block_bytes)))
+        self._options = [service_options(optimizer, group)[1] for group in self.param_groups]
         self._step, self._generation = 0, 0
         self._restore: dict[str, Any] | None = None
         self._client.assign(block for each in self._served for block in each.blocks)
@@ -109,13 +111,14 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
         """Wait until every parameter is updated, and store it. A parameter without a gradient counts as one with zeros.
 
         Raises:
-            UsageError: The service refuses the step: another shape, NaN, a rank that does not push.
+            UsageError: The service refuses the step: another shape, NaN, a rank that does not push, an option that has changed.
             Unavailable: An aggregator cannot be reached for too long.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._check_options()
         for served in self._served:
             if not served.pushed:
                 self._push(served)
@@ -127,6 +130,15 @@ class ParameterServiceOptimizer(torch.optim.Optimizer):
         if self._reports:
             self._reports.iteration()
         return loss
+
+    def _check_options(self) -> None:
+        """Raise UsageError where a scheduler has changed more than the learning rate, which is sent with each step."""
+        for group, declared in zip(self.param_groups, self._options, strict=True):
+            options = service_options(self._inner, group)[1]
+            if changed := [name for name in options if name != "lr" and options[name] != declared[name]]:
+                raise UsageError(
+                    f"the parameter service takes {', '.join(changed)} when the optimizer is made; only lr may change later"
+                )
 
     # -- content ------------------------------------------------------------------------------------------------------------
 

@@ -166,6 +166,17 @@ def test_a_learning_rate_schedule_reaches_the_service(deployment: Deployment) ->
     optimizer.close()
 
 
+def test_a_changed_momentum_is_one_line(deployment: Deployment) -> None:
+    """OneCycleLR changes it, unless it is told not to."""
+    job, model = deployment.job("job", 1, deployment.aggregator()), network()
+    optimizer = ParameterServiceOptimizer(OPTIMIZERS["momentum"](model.parameters()), model, job=job(0))
+    optimizer.param_groups[0]["momentum"] = 0.8
+    backward(model, 0, 0)
+    with pytest.raises(UsageError, match="takes momentum when the optimizer is made"):
+        optimizer.step()
+    optimizer.close()
+
+
 def test_clipping_and_accumulation(deployment: Deployment) -> None:
     """Gradients that a program changes before step() are pushed there; two backward passes make one step."""
     job = deployment.job("job", 1, deployment.aggregator())

@@ -1,0 +1,88 @@
+"""The programs of a job between its registration and its end: started again after a failure, ended at the service whatever happens.
+
+A failed program begins with its checkpoint, as a requeued one does. A program that saved and left for a requeue is not started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from tiresias.errors import TiresiasError
+from tiresias.protocol.control import EXIT_REQUEUE
+from tiresias.protocol.environment import PARAMETER_SERVICE
+from tiresias.protocol.job_log import log_line
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+NOT_EXECUTABLE = 127
+
+
+class RegisteredProgram:
+    """One command of a job, such as `tsrun python3 train.py`.
+
+    Args:
+        job_file: The job file, for the command's environment.
+        command: The command and its arguments.
+        restarts: How often it is started again after an exit code other than 0 and 99.
+        register: Registers the job and numbers the run; called before each start.
+        end: Ends the job at the service.
+    """
+
+    def __init__(
+        self,
+        job_file: str,
+        command: Sequence[str],
+        restarts: int,
+        register: Callable[[], None],
+        end: Callable[[], None],
+    ) -> None:
+        self._environment = {**os.environ, PARAMETER_SERVICE: job_file}
+        self._command, self._restarts, self._register, self._end = list(command), restarts, register, end
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asked_to_end = False
+
+    def run(self) -> int:
+        """Run the command until it succeeds, leaves for a requeue, is ended by a signal, or has failed too often.
+
+        Returns:
+            The exit code of its last run; 128 and the number of the signal that killed it.
+
+        Raises:
+            TiresiasError: The job cannot be registered.
+        """
+        for number in FORWARDED:
+            signal.signal(number, self._forward)
+        self._register()
+        code = self._started()
+        while code not in (0, EXIT_REQUEUE) and self._restarts and not self._asked_to_end:
+            self._restarts -= 1
+            log_line(f"parameter service: {self._command[0]} ended with exit code {code}; it starts again")
+            self._register()
+            code = self._started()
+        self._end_job()
+        return code
+
+    def _started(self) -> int:
+        try:
+            self._process = subprocess.Popen(self._command, env=self._environment)
+        except OSError as error:
+            log_line(f"{self._command[0]}: {error.strerror}")
+            self._restarts = 0
+            return NOT_EXECUTABLE
+        code = self._process.wait()
+        return code if code >= 0 else 128 - code
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:
+        self._asked_to_end = self._asked_to_end or number in ENDING
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    def _end_job(self) -> None:
+        try:
+            self._end()
+        except TiresiasError as error:
+            log_line(f"parameter service: {error}; the manager removes the silent job later")

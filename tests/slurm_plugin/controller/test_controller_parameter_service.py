@@ -1,0 +1,90 @@
+"""PyTorch through the service as a user submits it, preempted by the running controller: the weights are the same bytes.
+
+The cluster whose Python is this one's version runs it, with this environment's PyTorch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lazily import imported
+from tests.services.parameter_service.service_on_slurm import Service, managers_run, until
+from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.test_controller_training import ENV, START_S, weights
+
+torch = imported("torch")
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+STEPS, PREEMPTIONS = 250, 1
+PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
+EXAMPLE = "/opt/tiresias/docs/examples/service.py"
+ADAM = "/opt/tiresias/tests/services/parameter_service/adam_example.py"
+REGISTERED = (
+    "exec python3 -m tiresias.services.parameter_service.agent.register --manager /shared/service/published.json "
+    "--servers 1 --workers 2 --"
+)
+
+
+@pytest.fixture
+def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
+    centre = centre_of_this_python()
+    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+@pytest.fixture
+def service(centre: Centre) -> Iterator[Service]:
+    made = Service(centre.cluster, 4, period_s=1.0)
+    made.start()
+    until(made.published.exists, lambda: "the manager does not publish its address")
+    yield made
+    for manager in made.managers:
+        manager.terminate()
+        manager.wait(30)
+    until(lambda: not managers_run(centre.cluster), lambda: "managers do not end")
+    centre.cluster.run(["rm", "-rf", "/shared/service"])
+
+
+def submit(centre: Centre, name: str, program: str, by: str) -> str:
+    """Submit two ranks on two nodes, with all GPUs of these."""
+    folder = centre.cluster.shared / "out" / name
+    folder.mkdir()
+    folder.chmod(0o777)
+    command = f"{REGISTERED} {'tsrun' if by == 'tsbatch' else 'srun'} {program} {STEPS}"
+    size = ("--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=4", f"--chdir=/shared/out/{name}")
+    return centre.submit(*size, gpus=0, by=by, command=command, env=ENV)
+
+
+def preempt(centre: Centre, job: str) -> None:
+    """Submit a short job that needs one of the job's nodes, when that trains."""
+    centre.wait_until(lambda: centre.published(job).get("preemptable"), "the job does not train", job, seconds=START_S)
+    small = centre.submit("--nodes=3", "--gpus-per-node=4", gpus=0, command="sleep 0.2", user="bob")
+    centre.wait_for_state(small, "COMPLETED", seconds=START_S)
+
+
+@pytest.mark.parametrize("program", [EXAMPLE, pytest.param(ADAM, marks=pytest.mark.long)])
+def test_a_preempted_job_parks_its_tensors_and_resumes_them(centre: Centre, service: Service, program: str) -> None:
+    name = Path(program).stem
+    whole = submit(centre, f"{name}-whole", f"python3 {program}", by="sbatch")
+    centre.wait_for_state(whole, "COMPLETED", seconds=START_S)
+    job = submit(centre, name, f"{PACED} {program}", by="tsbatch")
+    for _ in range(PREEMPTIONS):
+        preempt(centre, job)
+    record = centre.wait_for_state(job, "COMPLETED", seconds=START_S)
+    assert record["Restarts"] == str(PREEMPTIONS), centre.output(job)
+    log = centre.output(job)
+    assert log.count(f"job slurm-{job} has ended") == 1 + PREEMPTIONS, log  # it holds no aggregator while it waits
+    saved, resumed = (
+        [int(step) for step in re.findall(rf"{word} step (\d+)", log)] for word in ("saved", "resumes from")
+    )
+    assert saved == resumed
+    assert len(saved) == PREEMPTIONS
+    assert weights(centre.cluster.shared / "out" / name) == weights(centre.cluster.shared / "out" / f"{name}-whole")
+    assert not (centre.cluster.shared / "out" / name / f"service-slurm-{job}.json").exists()
+    until(lambda: not service.queued(), service.queued)
