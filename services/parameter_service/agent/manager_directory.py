@@ -26,12 +26,13 @@ class ManagerDirectory:
     def __init__(self, link: ManagerLink, timeout_s: float = PLACE_TIMEOUT_S) -> None:
         self._link, self._timeout_s = link, timeout_s
         self._known: dict[str, str] = {}
+        self._complete = False
 
     def assign(self, sizes: Mapping[str, int]) -> dict[str, str]:
         """Return the address of each tensor, once all aggregators of the job run.
 
         Raises:
-            UsageError: The manager refuses the tensors, such as others than before, or splits one of them.
+            UsageError: The manager refuses the tensors, such as one of another size than before, or splits one of them.
             Unavailable: It does not place them in time.
         """
         began, logged = time.monotonic(), False
@@ -43,20 +44,26 @@ class ManagerDirectory:
                 log_line("parameter service: waiting for aggregators")
                 logged = True
             time.sleep(PAUSE_S)
-        if found.keys() != sizes.keys():
+        if any(f"{name}#1" in found and f"{name}#1" not in sizes for name in sizes):
             raise UsageError("the manager splits tensors: declare fewer servers for so small a model")
         self._known = found
-        return found
+        return {name: found[name] for name in sizes}
 
     def addresses(self) -> list[str]:
         """Return the aggregators of the job by the manager's table; the last known ones while it cannot be reached."""
+        self._complete = False
         try:
             _, found = self._link.request(Locations())
         except TiresiasError as error:
             log_line(f"parameter service: {one_line(error)}")
             found = {}
+        self._complete = bool(found)
         self._known = found or self._known
         return list(dict.fromkeys(self._known.values()))
+
+    def is_complete(self) -> bool:
+        """Return whether the last addresses were all of the manager's table: it was reached, and all aggregators run."""
+        return self._complete
 
     def _placed(self, sizes: Mapping[str, int]) -> dict[str, str]:
         """Return the placement, {} while it is not ready or the manager cannot be reached."""

@@ -20,6 +20,10 @@ class TensorDirectory(Protocol):
         """Return the aggregators that may have a tensor which is not where it was."""
         ...
 
+    def is_complete(self) -> bool:
+        """Return whether the last `addresses` were all aggregators that may have a tensor of the job."""
+        ...
+
 
 class FileDirectory:
     """The aggregators of a job file; the tensors are spread evenly by bytes, in descending order of size.
@@ -45,3 +49,7 @@ class FileDirectory:
         """Return every address of the file, which is read anew."""
         content = read_job_file(self._file)
         return list(dict.fromkeys([*content["aggregators"], *content.get("tensors", {}).values()]))
+
+    def is_complete(self) -> bool:
+        """Return False: a tensor may have moved to an aggregator that the file does not name."""
+        return False

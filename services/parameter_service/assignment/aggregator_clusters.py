@@ -7,7 +7,7 @@ allocated ones cannot hold gets new ones at once, as many as the budget of all c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
@@ -153,6 +153,19 @@ class AggregatorClusters:
         self._changed.add(number)
         if not self.period_s:
             self.scale()
+
+    def add(self, work: JobWork, tensors: Iterable[str]) -> None:
+        """Put further tensors of an assigned job on the least busy of its aggregators; all others stay where they are.
+
+        Args:
+            work: The job, with these tensors.
+            tensors: The further ones. Where they exceed a cycle, the measured loss reverts the assignment.
+        """
+        pool = self.pool_of(work.job)
+        pool.jobs[work.job] = work
+        for tensor in tensors:
+            loads = [load for load in pool.loads.values() if work.job in load.parts]
+            min(loads, key=lambda load: (load.busy, load.number)).put(work, tensor)
 
     def revert(self, job: str) -> None:
         """Assign a job anew with one aggregator more of its own. Raises NoAggregatorLeft, and changes nothing."""

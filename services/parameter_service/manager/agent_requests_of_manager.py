@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError, one_line
@@ -21,6 +21,8 @@ from tiresias.services.wire.connection import Connection
 from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.peer_identity import PeerIdentity
 from tiresias.services.wire.session_messages import Accepted, Refused
+
+NO_MASTERS: Mapping[str, int] = {}
 
 
 class ManagerRequests:
@@ -76,7 +78,7 @@ class ManagerRequests:
                 self._jobs.init(job, _table(payload, int))
                 self._send_placement(connection, job)
             elif isinstance(content, Locations):
-                self._send_placement(connection, job)
+                self._send_placement(connection, job, self._jobs.masters(job))
             else:
                 self._changed(connection, content, payload)
                 connection.send(Accepted())
@@ -104,8 +106,11 @@ class ManagerRequests:
         else:
             raise BadFrame(f"{type(content).__name__} to the manager")
 
-    def _send_placement(self, connection: Connection, job: str) -> None:
-        found = {block: self._address_of(job, number) for block, number in self._jobs.target(job).items()}
+    def _send_placement(self, connection: Connection, job: str, masters: Mapping[str, int] = NO_MASTERS) -> None:
+        """Send where the blocks are assigned to, and for blocks that move to there, where they are."""
+        target = self._jobs.target(job)
+        before = {f"{block} before": number for block, number in masters.items() if target.get(block) != number}
+        found = {block: self._address_of(job, number) for block, number in {**target, **before}.items()}
         ready = bool(found) and all(found.values())
         connection.send(TensorPlacement(ready), *([json.dumps(found).encode()] if ready else []))
 

@@ -19,6 +19,7 @@ from tiresias.services.parameter_service.assignment.assignment_rules import NoAg
 from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
+from tiresias.services.parameter_service.manager.added_tensors import evenly, parameters_on
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
 from tiresias.services.wire.handshake import KEY_BYTES
 from tiresias.services.wire.peer_identity import JOB_NAME
@@ -98,6 +99,10 @@ class RegisteredJobs:
             return {tensor: number for (name, tensor), number in assigned.items() if name == job}
         return dict(content.get("at", {}))
 
+    def masters(self, job: str) -> dict[str, int]:
+        """Return the aggregator that has the master copy of each block. Raises UsageError."""
+        return dict(self._row(job).content.get("at", {}))
+
     def moves(self) -> dict[TensorKey, tuple[int, int]]:
         """Return the blocks whose master copy is not where they are assigned to: (from, to)."""
         return {(job, block): numbers for job in self._clients for block, numbers in self.moves_of(job).items()}
@@ -133,30 +138,55 @@ class RegisteredJobs:
     def init(self, job: str, sizes: Mapping[str, int]) -> dict[str, int]:
         """Place the tensors of a job for its profile, and return the aggregator of each block. Repeated, it returns where they are.
 
+        A job may add tensors later, as DDP chooses its buckets while the job trains: the others stay where they are.
+
         Args:
             job: Its name.
-            sizes: Parameters of each tensor.
+            sizes: Parameters of each tensor, or of some of them.
 
         Raises:
-            UsageError: No such job, sizes that are none, or other tensors than before.
+            UsageError: No such job, sizes that are none, or another size than before.
         """
         row = self._row(job)
-        if "at" in row.content:
-            if row.content["sizes"] != dict(sizes):
+        known: dict[str, int] = row.content.get("sizes", {})
+        for name, size in sizes.items():
+            if known.get(name, size) != size:
                 raise UsageError(
-                    f"job {job} has other tensors than those that it declared first; end it, then register it anew"
+                    f"job {job}: tensor {name} has {size} parameters, and had {known[name]} when it was declared; end the job, "
+                    f"then register it anew"
                 )
-            return self.target(job)
-        if not 0 < len(sizes) <= MAX_TENSORS:
-            raise UsageError(f"job {job} has {len(sizes)} tensors; 1 to {MAX_TENSORS} are allowed")
+        added = {name: size for name, size in sizes.items() if name not in known}
+        if not 0 < len(known) + len(added) <= MAX_TENSORS:
+            raise UsageError(f"job {job} has {len(known) + len(added)} tensors; 1 to {MAX_TENSORS} are allowed")
+        if added:
+            self._store(self._with_tensors(row, added))
+        return self.target(job)
+
+    def _with_tensors(self, row: ClientRow, added: Mapping[str, int]) -> ClientRow:
+        """Return a job with further tensors. The first ones are split as PAA does it, later ones remain whole."""
+        known, at = row.content.get("sizes", {}), row.content.get("at", {})
         try:
-            blocks = blocks_of(sizes, row.content["servers"])
+            blocks = blocks_of(added, 1 if known else row.content["servers"])
         except ValueError as error:
-            raise UsageError(f"job {job}: {error}") from None
-        numbers = self._clusters.reserved(job)
-        placed = {each.name: numbers[each.server] for each in blocks}
-        self._store(_with(row, sizes=dict(sizes), at=placed))
-        return placed
+            raise UsageError(f"job {row.job}: {error}") from None
+        if taken := sorted({each.name for each in blocks} & at.keys()):
+            raise UsageError(f"job {row.job}: tensor {taken[0]} has the name of a block of another tensor")
+        changed = _with(row, sizes={**known, **added})
+        if "iteration_s" in row.content:
+            return self._with_assigned(changed, added)
+        numbers = self._clusters.reserved(row.job)
+        if not known:
+            return _with(changed, at={each.name: numbers[each.server] for each in blocks})
+        return _with(changed, at={**at, **evenly(added, parameters_on(numbers, known, at))})
+
+    def _with_assigned(self, row: ClientRow, added: Mapping[str, int]) -> ClientRow:
+        """Return an assigned job with further tensors; their work is assumed to be in proportion to their size."""
+        sizes, work = row.content["sizes"], row.content["work"]
+        for_one = sum(work.values()) / (sum(sizes.values()) - sum(added.values()))
+        row = _with(row, work={**work, **{name: for_one * size for name, size in added.items()}})
+        self._clusters.add(_work(row), added)
+        target = self.target(row.job)
+        return _with(row, at={**row.content["at"], **{name: target[name] for name in added}})
 
     def profiled(self, job: str, iteration_s: float, work_s: Mapping[str, float]) -> None:
         """Assign a job by its profile: seconds of an iteration, and of each block's work in it. `moves` has what is to migrate.

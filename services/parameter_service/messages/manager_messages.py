@@ -25,7 +25,10 @@ class RegisterJob:
 @message(65)
 @dataclass(frozen=True, slots=True)
 class PlaceTensors:
-    """Requests a place for the job's tensors; the payload has the parameters of each. Repeated, it returns where they are."""
+    """Requests a place for tensors of the job; the payload has the parameters of each. Repeated, it returns where they are.
+
+    It may name tensors that were not declared before, and need not name all that were. The answer has all of them.
+    """
 
 
 @message(66)
@@ -64,7 +67,7 @@ class ReportIteration:
 @message(69)
 @dataclass(frozen=True, slots=True)
 class Locations:
-    """Requests where the blocks of the job are assigned to."""
+    """Requests where the blocks of the job are assigned to; a block that moves to there is in the answer twice."""
 
 
 @message(70)

@@ -126,13 +126,53 @@ def test_what_is_refused(manager: Manager) -> None:
             manager.jobs.init("a", sizes)
     blocks = manager.jobs.init("a", SIZES)
     assert manager.jobs.init("a", SIZES) == blocks
-    with pytest.raises(UsageError, match="other tensors"):
+    with pytest.raises(UsageError, match="fc6 has 1001 parameters, and had 1000"):
         manager.jobs.init("a", {"fc6": 1001})
     with pytest.raises(UsageError, match="other blocks"):
         manager.jobs.profiled("a", 1.0, {"fc6": 1.0})
     with pytest.raises(UsageError, match="not registered"):
         manager.jobs.init("z", SIZES)
     assert manager.jobs.key_of("z") is None
+
+
+@pytest.mark.parametrize("assigned", [False, True])
+def test_a_job_adds_tensors_later(manager: Manager, assigned: bool) -> None:
+    """The first ones stay where they are; a restarted manager knows all of them."""
+    if assigned:
+        manager.assigned("other")
+        manager.assigned("a")
+    else:
+        manager.jobs.register("a", 1000, KEY, servers=2, workers=2)
+        manager.jobs.init("a", SIZES)
+    before = manager.jobs.target("a")
+    added = {"bucket-1": 800, "bucket-2": 700}
+    placed = manager.jobs.init("a", added)
+    assert {block: placed[block] for block in before} == before
+    assert placed.keys() - before.keys() == added.keys()
+    assert set(placed.values()) == set(before.values()), "no further aggregator"
+    if not assigned:
+        assert placed["bucket-1"] != placed["bucket-2"]
+    assert manager.jobs.moves() == {}
+    assert manager.jobs.init("a", {**SIZES, **added}) == placed
+    manager.restart()
+    assert manager.jobs.target("a") == placed
+    assert manager.jobs.init("a", {"fc6": SIZES["fc6"]}) == placed, "a part of them is named"
+    with pytest.raises(UsageError, match="bucket-2 has 701 parameters, and had 700"):
+        manager.jobs.init("a", {"bucket-2": 701})
+    for sizes, problem in (({"fc6#1": 5}, "name of a block"), ({"x": 0}, "give 1 or more")):
+        with pytest.raises(UsageError, match=problem):
+            manager.jobs.init("a", sizes)
+    if not assigned:
+        manager.jobs.profiled("a", 1.0, dict.fromkeys(placed, 0.01))
+    work = manager.clusters.jobs["a"].tensors
+    assert work.keys() == placed.keys()
+    assert min(work.values()) > 0
+    manager.migrate()
+    manager.jobs.end("a")
+    if assigned:
+        manager.jobs.end("other")
+    manager.jobs.scale(10_000.0)
+    assert manager.allocated == []
 
 
 def state_of(manager: Manager) -> tuple[Any, ...]:

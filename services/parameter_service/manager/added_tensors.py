@@ -1,0 +1,37 @@
+"""Where tensors go that a job declares after its first ones. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def parameters_on(numbers: Iterable[int], sizes: Mapping[str, int], at: Mapping[str, int]) -> dict[int, float]:
+    """Return the parameters of a job on each aggregator; a tensor counts in equal parts where its blocks are.
+
+    Args:
+        numbers: The aggregators.
+        sizes: Parameters of each tensor.
+        at: The aggregator of each block.
+    """
+    blocks: dict[str, list[int]] = {}
+    for block, number in at.items():
+        blocks.setdefault(block if block in sizes else block.rpartition("#")[0], []).append(number)
+    found = dict.fromkeys(numbers, 0.0)
+    for tensor, places in blocks.items():
+        for number in places:
+            found[number] = found.get(number, 0.0) + sizes[tensor] / len(places)
+    return found
+
+
+def evenly(sizes: Mapping[str, int], present: Mapping[int, float]) -> dict[str, int]:
+    """Return an aggregator for each tensor: the largest tensor first, each on the one with the fewest parameters.
+
+    Args:
+        sizes: Parameters of each tensor.
+        present: Parameters on each aggregator, of one or more.
+    """
+    loads, placed = dict(present), dict[str, int]()
+    for tensor, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        placed[tensor] = min(loads, key=lambda number: (loads[number], number))
+        loads[placed[tensor]] += size
+    return placed
