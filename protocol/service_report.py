@@ -47,6 +47,7 @@ class PublishedServiceJob(TypedDict):
     parameters: Annotated[int, "the parameters in them"]
     bytes: Annotated[int | None, "their bytes, as aggregators report them, copies that migrate included"]
     aggregators: Annotated[list[str], "where its tensors are, or are to be"]
+    used: Annotated[float, "aggregators of its profile, and its share of the work on others"]
     iteration_s: Annotated[float | None, "seconds of an iteration on aggregators of its own"]
     measured_s: Annotated[float | None, "mean of the last 100 measured iterations since the manager leads"]
     loss: Annotated[float | None, "share of its speed that it loses by that; before, as expected of its cycle"]
@@ -58,12 +59,28 @@ class PublishedServiceTotals(TypedDict):
 
     users: Annotated[int, "owners of jobs"]
     jobs: Annotated[int, "jobs"]
+    waiting: Annotated[int, "jobs that wait to be registered, as the budget is used up"]
     tensors: Annotated[int, "their tensors"]
     parameters: Annotated[int, "the parameters in them"]
     servers: Annotated[int, "parameter servers that they declared"]
     aggregators: Annotated[int, "aggregators that are assigned or reserved"]
     ratio: Annotated[float | None, "aggregators for each declared server; null without jobs"]
     reverts: Annotated[int, "revoked assignments of these jobs"]
+
+
+class PublishedUseLimits(TypedDict):
+    """What a user or an account may use; null: no limit."""
+
+    aggregators: Annotated[float | None, "aggregators that its jobs may use"]
+    jobs: Annotated[int | None, "its registered jobs"]
+    bytes: Annotated[int | None, "bytes of the tensors that its jobs declare"]
+
+
+class PublishedServiceLimits(TypedDict):
+    """The limits of each user and of each account."""
+
+    user: Annotated[PublishedUseLimits, "of each user"]
+    account: Annotated[PublishedUseLimits, "of each Slurm account"]
 
 
 class ServiceReport(TypedDict):
@@ -79,6 +96,7 @@ class ServiceReport(TypedDict):
     qos: Annotated[str, "their QOS; empty: Slurm's default"]
     account: Annotated[str, "their account; empty: Slurm's default"]
     budget: Annotated[int, "the most aggregators at any time"]
+    limits: Annotated[PublishedServiceLimits, "what users and accounts may use"]
     problem: Annotated[str, "why Slurm did not answer last time; empty: it did"]
     aggregators: Annotated[list[PublishedAggregator], "the aggregators"]
     totals: Annotated[PublishedServiceTotals, "sums over all jobs"]

@@ -11,9 +11,11 @@ from tiresias.services.parameter_service.assignment.aggregator_clusters import A
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
 from tiresias.services.parameter_service.manager.fleet_state import FleetMember, FleetState, QueuedAggregator
+from tiresias.services.parameter_service.manager.job_admission import JobAdmission
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.manager_report import ReportMaker
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
+from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE
 
 NOW = 2_000_000_000.0
 ALICE, BOB, CAROL = 4_001, 4_002, 4_003  # no users of a test machine
@@ -32,12 +34,15 @@ class ExampleService:
     Attributes:
         jobs, clusters: As the manager has them.
         queue: The Slurm jobs of its aggregators by number.
+        limits: Of each user.
+        waiting: The number of jobs that wait for the budget.
     """
 
     def __init__(self, folder: Path) -> None:
         self._journal = ManagerJournal(folder, 1)
         self.clusters = AggregatorClusters(AssignmentRules(), BUDGET)
         self.jobs = RegisteredJobs(self._journal, self.clusters)
+        self.limits, self.waiting = UNLIMITED_USE, 0
         self._assign("vgg19-a", ALICE, "vgg19", 0.40, 0.25)
         self._assign("vgg19-b", ALICE, "vgg19", 0.40, 0.25)
         self._assign("alexnet-1", BOB, "alexnet", 0.20, 0.30)
@@ -73,12 +78,15 @@ class ExampleService:
 
     def shown(self, now: float = NOW) -> tuple[ServiceReport, list[PublishedServiceJob]]:
         """Return the report, and all jobs."""
-        maker = ReportMaker("ps1", self.jobs, self.clusters, self._journal.members(), self.queue, self._bytes_on, {})
+        admission = JobAdmission(self.jobs, self.clusters, self.limits)
+        parts = (self.jobs, self.clusters, self._journal.members(), self.queue, self._bytes_on)
+        maker = ReportMaker("ps1", *parts, {}, admission.aggregators_of_jobs())
         jobs = maker.shown_jobs()
         report: ServiceReport = {
             "version": VERSION, "time": now - 2.0, "manager": "ps1", "host": "ctl1", "epoch": 3, "uid": os.geteuid(),
             "partition": "cpu", "qos": "", "account": "service", "budget": BUDGET, "problem": "",
-            "aggregators": maker.shown_aggregators(), "totals": maker.totals(jobs),
+            "limits": admission.shown_limits(),
+            "aggregators": maker.shown_aggregators(), "totals": maker.totals(jobs, self.waiting),
         }  # fmt: skip
         return report, jobs
 

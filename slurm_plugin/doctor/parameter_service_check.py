@@ -68,7 +68,7 @@ def budget(report: ServiceReport) -> Finding:
     if report["budget"] > 0:
         return fine(_ABOUT, f"up to {report['budget']} aggregators, {report['totals']['aggregators']} of them in use")
     return Finding(
-        Level.RISK, _ABOUT, "the budget is 0: every job is refused", "set budget in the manager's configuration"
+        Level.RISK, _ABOUT, "the budget is 0: no new job is taken", "set budget in the manager's configuration"
     )
 
 

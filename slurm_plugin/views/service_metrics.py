@@ -29,8 +29,13 @@ def service_metrics(report: ServiceReport | None, now: float) -> Iterator[Metric
     yield gauge("service_leader_epoch", "Grows with each takeover of the manager.", report["epoch"])
     yield gauge("service_slurm_answers", "Whether Slurm answered the manager last time.", float(not report["problem"]))
     yield from _aggregators(report)
+    of_user = {
+        name: float(value) for name, value in report["limits"]["user"].items() if isinstance(value, (int, float))
+    }
+    yield labelled("service_user_limit", "What each user may use.", "of", of_user)
     totals = report["totals"]
     yield gauge("service_jobs", "Jobs of the parameter service.", totals["jobs"])
+    yield gauge("service_waiting_jobs", "Jobs that wait for aggregators within the budget.", totals["waiting"])
     yield gauge("service_declared_servers", "Parameter servers that these jobs declared.", totals["servers"])
     yield gauge("service_allocated_aggregators", "Aggregators that are assigned or reserved.", totals["aggregators"])
     yield gauge("service_ratio", "Allocated aggregators for each declared server.", totals["ratio"])

@@ -74,7 +74,7 @@ def render_services(view: ServiceView, width: int, height: int, now: float, user
     """
     is_limited = width < UNLIMITED
     rule = width if is_limited else _PIPE_WIDTH
-    head = [_title(view, now), _sums(view, width), *_problem(view, width)]
+    head = [_title(view, now), _sums(view, width), *_limits(view, width), *_problem(view, width)]
     aggregators = [_aggregator(each) for each in view.report["aggregators"]]
     jobs = [_job(each, user_name(each["uid"])) for each in view.jobs]
     left = (height if is_limited else _NO_LIMIT) - len(head)
@@ -105,9 +105,33 @@ def _sums(view: ServiceView, width: int) -> Text:
         f"{number(totals['parameters'])} parameters",
         _counted(totals["reverts"], "revert"),
     ]
+    if totals["waiting"]:
+        parts.insert(1, f"{_counted(totals['waiting'], 'job')} waiting for aggregators")
     while len(parts) > 1 and len("   ".join(parts)) > width:
         parts.pop()
     return styled(("   ".join(parts), ""))
+
+
+def _limits(view: ServiceView, width: int) -> Iterator[Text]:
+    """The limits of a user, with what an ordinary user uses of them, and those of an account."""
+    own = None if view.sees_all else view.jobs
+    used = {
+        "aggregators": "" if own is None else f"{sum(job['used'] for job in own):.1f} of ",
+        "jobs": "" if own is None else f"{len(own)} of ",
+        "bytes": "" if own is None else f"{number(sum(job['parameters'] for job in own))}B of ",
+    }
+    for whose, limits in (("user", view.report["limits"]["user"]), ("account", view.report["limits"]["account"])):
+        of = used if whose == "user" else dict.fromkeys(used, "")
+        parts = [f"{of['aggregators']}{limits['aggregators']:g} aggregators"] if limits["aggregators"] else []
+        parts += [f"{of['jobs']}{_counted(limits['jobs'], 'job')}"] if limits["jobs"] else []
+        parts += [f"{of['bytes']}{number(limits['bytes'])}B of tensors"] if limits["bytes"] else []
+        if parts:
+            title = "you use" if whose == "user" and own is not None else f"limits of {_a(whose)}"
+            yield from (styled((line, FAINT)) for line in wrapped(f"{title}: {', '.join(parts)}", width)[:2])
+
+
+def _a(whose: str) -> str:
+    return "an account" if whose == "account" else "a user"
 
 
 def _problem(view: ServiceView, width: int) -> Iterator[Text]:

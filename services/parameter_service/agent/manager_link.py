@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,9 @@ def register(published: Path, job: str, key: str, servers: int, workers: int) ->
         UsageError: The manager refuses the job.
     """
     manager = published_manager(published)
+    slurm_job = os.environ.get("SLURM_JOB_ID", "")
     content = {"job": job, "key": key, "servers": servers, "workers": workers}
+    content |= {"slurm_job": int(slurm_job)} if slurm_job.isdecimal() else {}
     credential = encode_credential(json.dumps(content).encode(), manager["uid"])
     try:
         sock = socket.create_connection(address_of(manager["registration"]), TIMEOUT_S)

@@ -33,6 +33,7 @@ class ManagerRequests:
         address_of: Returns the address of an aggregator by job and number, "" while it does not run or does not have the job.
         measured_work: Returns the work of a job's blocks as the aggregators measure it; raises UsageError.
         active: Called with the job of each message.
+        check_tensors: Called with a job and the sizes of its tensors; raises UsageError where they exceed a limit.
         check_usable: Called before each request; raises Unavailable where the manager must not change anything now.
     """
 
@@ -43,9 +44,10 @@ class ManagerRequests:
         measured_work: Callable[[str], dict[str, float]],
         active: Callable[[str], None] = lambda job: None,
         check_usable: Callable[[], None] = lambda: None,
+        check_tensors: Callable[[str, dict[str, int]], None] = lambda job, sizes: None,
     ) -> None:
         self._jobs, self._address_of, self._measured_work = jobs, address_of, measured_work
-        self._active, self._check_usable = active, check_usable
+        self._active, self._check_usable, self._check_tensors = active, check_usable, check_tensors
 
     def key_of(self, identity: PeerIdentity) -> bytes | None:
         """Return the key of a registered job."""
@@ -75,7 +77,9 @@ class ManagerRequests:
         try:
             self._check_usable()
             if isinstance(content, PlaceTensors):
-                self._jobs.init(job, _table(payload, int))
+                sizes = _table(payload, int)
+                self._check_tensors(job, sizes)
+                self._jobs.init(job, sizes)
                 self._send_placement(connection, job)
             elif isinstance(content, Locations):
                 self._send_placement(connection, job, self._jobs.masters(job))

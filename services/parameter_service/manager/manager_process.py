@@ -10,13 +10,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError, Unavailable, one_line
 from tiresias.protocol.job_log import log_line
-from tiresias.protocol.service_report import VERSION
 from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
@@ -25,22 +23,22 @@ from tiresias.services.parameter_service.manager.aggregator_calls import Aggrega
 from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
 from tiresias.services.parameter_service.manager.background_calls import BackgroundCalls
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
+from tiresias.services.parameter_service.manager.job_accounts import account_of
 from tiresias.services.parameter_service.manager.job_activity import JobActivity
+from tiresias.services.parameter_service.manager.job_admission import JobAdmission
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
-from tiresias.services.parameter_service.manager.manager_report import ReportMaker
 from tiresias.services.parameter_service.manager.manager_settings import ManagerSettings
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_port import LoopCall, Registration, RegistrationPort
 from tiresias.services.parameter_service.manager.renewed_lead import RenewedLead
-from tiresias.services.parameter_service.manager.report_folder import ReportFolder
+from tiresias.services.parameter_service.manager.report_publication import ReportPublication
 from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
+from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE
 from tiresias.services.wire.channel import address_of
 from tiresias.services.wire.server_loop import ServerLoop, listening
 
 MAX_ANNOUNCEMENT_BYTES = 4096
 STOP_WAIT_S = 5.0  # for a call of Slurm that is in progress
-REPORT_PAUSE_S = 1.0
-REPORT_REST_FACTOR = 20  # the pause after a report is at least this multiple of its time
 
 
 class ManagerProcess:
@@ -55,10 +53,9 @@ class ManagerProcess:
         self._leadership = Leadership(settings.state / "lead", settings.lease_s)
         self._stopping = False
         self._loop: ServerLoop | None = None
-        self._next_poll = self._next_report = 0.0
-        self._report_folder = ReportFolder(Path(settings.report), settings.report_group) if settings.report else None
+        self._next_poll = 0.0
+        self._publication: ReportPublication | None = None
         self._problem = ""  # why Slurm did not answer last time
-        self._sizes: dict[str, tuple[Mapping[str, int], dict[str, int]]] = {}
 
     def stop(self) -> None:
         """End `run`; a signal handler may call it."""
@@ -106,24 +103,40 @@ class ManagerProcess:
             self._clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
             self._jobs = RegisteredJobs(journal, self._clusters)
             self._slurm = _slurm_jobs(settings)
+            self._admission = JobAdmission(self._jobs, self._clusters, settings.per_user, settings.per_account)
             self._keeper = FleetKeeper(journal, self._slurm, settings.budget, lead.check)
             calls, memory_bytes = (
                 AggregatorCalls(read_service_key(settings.service_key_file)),
                 settings.job_memory_mib << 20,
             )
-            self._mover = TensorMover(self._jobs, calls, self._addresses, memory_bytes)
+            self._mover = TensorMover(self._jobs, calls, self._addresses, memory_bytes, self._admission.memory_bound)
             self._activity = JobActivity(settings.silence_s)
             with _socket_of(settings.listen) as agents, _socket_of(settings.registration) as registrations:
                 requests = ManagerRequests(
-                    self._jobs, self._mover.address_of, self._mover.measured_work, self._note_active, self._check_usable
+                    self._jobs,
+                    self._mover.address_of,
+                    self._mover.measured_work,
+                    self._note_active,
+                    self._check_usable,
+                    self._admission.check_tensors,
                 )
                 loop = self._loop = ServerLoop(requests, agents)
                 self._slurm_calls = BackgroundCalls("slurm", loop.call)
                 self._aggregator_calls = BackgroundCalls("aggregators", loop.call)
                 loop.every_tick(self._tick)
-                if self._report_folder:
+                if settings.report:
+                    self._publication = ReportPublication(
+                        settings,
+                        self._leadership,
+                        journal,
+                        self._jobs,
+                        self._clusters,
+                        self._admission,
+                        self._mover.bytes_on,
+                    )
                     loop.every_tick(self._report)
-                RegistrationPort(registrations, self._register).start()
+                needs_account = settings.per_account != UNLIMITED_USE
+                RegistrationPort(registrations, self._register, *([account_of] if needs_account else [])).start()
                 self._publish(agents, registrations)
                 if not self._stopping:
                     loop.run()
@@ -141,7 +154,7 @@ class ManagerProcess:
 
         def register() -> None:
             self._check_usable()
-            self._jobs.register(*found)
+            self._admission.register(found, time.monotonic())
 
         assert self._loop is not None
         LoopCall(self._loop.call).run(register)
@@ -196,33 +209,8 @@ class ManagerProcess:
             self._jobs.end(job)
 
     def _report(self) -> None:
-        """Publish what the manager does, at most once a second, and in less than a twentieth of its time."""
-        began = time.monotonic()
-        if began < self._next_report or not self._report_folder:
-            return
-        queue = {each.number: each for each in self._keeper.queue}
-        maker = ReportMaker(
-            self._settings.manager,
-            self._jobs,
-            self._clusters,
-            self._journal.members(),
-            queue,
-            self._mover.bytes_on,
-            self._sizes,
-        )
-        jobs, settings = maker.shown_jobs(), self._settings
-        try:
-            self._leadership.check()
-            self._report_folder.write({
-                "version": VERSION, "time": time.time(), "manager": settings.manager, "host": socket.gethostname(),
-                "epoch": self._leadership.epoch, "uid": os.geteuid(), "partition": settings.partition, "qos": settings.qos,
-                "account": settings.account, "budget": settings.budget, "problem": self._problem,
-                "aggregators": maker.shown_aggregators(), "totals": maker.totals(jobs),
-            }, jobs)  # fmt: skip
-        except (OSError, Unavailable) as error:
-            log_line(f"parameter service: the report: {one_line(error)}")
-        now = time.monotonic()
-        self._next_report = now + max(REPORT_PAUSE_S, REPORT_REST_FACTOR * (now - began))
+        assert self._publication is not None
+        self._publication.publish_if_due(self._keeper.queue, self._problem)
 
     def _addresses(self) -> dict[int, str]:
         """Return what the aggregators have announced whose Slurm jobs run."""

@@ -31,6 +31,7 @@ class ReportMaker:
         queue: The Slurm jobs of the aggregators.
         bytes_on: Returns the bytes of each job's tensors on an aggregator, None where they are not known.
         sizes: By job, the sizes of its tensors and those of its blocks; they are kept from report to report.
+        used: The aggregators that each job uses: its share of the work on shared ones.
     """
 
     manager: str
@@ -40,6 +41,7 @@ class ReportMaker:
     queue: Mapping[int, QueuedAggregator]
     bytes_on: Callable[[int], dict[str, int] | None]
     sizes: dict[str, tuple[Mapping[str, int], dict[str, int]]]
+    used: Mapping[str, float]
 
     def shown_jobs(self) -> list[PublishedServiceJob]:
         """Return all jobs, in the order of their registration."""
@@ -60,12 +62,13 @@ class ReportMaker:
         loads = self.clusters.loads
         return [self._aggregator(each, loads.get(number), blocks[number]) for number, each in self.members.items()]
 
-    def totals(self, jobs: list[PublishedServiceJob]) -> PublishedServiceTotals:
-        """Return the sums over all jobs."""
+    def totals(self, jobs: list[PublishedServiceJob], waiting: int) -> PublishedServiceTotals:
+        """Return the sums over all jobs, with the number of those that wait for the budget."""
         servers, aggregators = sum(each["servers"] for each in jobs), self.clusters.allocated
         return {
             "users": len({each["uid"] for each in jobs}),
             "jobs": len(jobs),
+            "waiting": waiting,
             "tensors": sum(each["tensors"] for each in jobs),
             "parameters": sum(each["parameters"] for each in jobs),
             "servers": servers,
@@ -96,6 +99,7 @@ class ReportMaker:
             "parameters": sum(content.get("sizes", {}).values()),
             "bytes": self._bytes_of(row.job, numbers),
             "aggregators": [name_of(self.manager, number) for number in sorted(numbers)],
+            "used": self.used.get(row.job, 0.0),
             "iteration_s": content.get("iteration_s"),
             "measured_s": measured_s,
             "loss": loss,

@@ -8,7 +8,8 @@ publish        file that gets {"address", "registration", "uid", "pid"} of the m
 announce       folder in which aggregator N announces its address: N.json
 script         batch script that starts an aggregator; its argument is the number
 service_key_file  file with the key of the service, mode 0600; the aggregators have the same
-budget         the most Slurm jobs of aggregators at any time; 0 refuses every job
+budget         the most Slurm jobs of aggregators at any time; 0: no new jobs
+per_user, per_account   limits of what one user or one Slurm account may use of it (use_limits.py); default: none
 partition, qos, account, cpus, memory_mib    of these Slurm jobs; optional
 job_memory_mib bound of one job's tensors on one aggregator; default 4096
 report         folder in which the manager reports what it does (protocol/service_report.py); optional
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import UsageError
+from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE, UseLimits, parsed_limits
 
 _NOT_NEGATIVE = ("budget", "memory_mib")
 _POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s", "silence_s")
@@ -45,6 +47,8 @@ class ManagerSettings:
     script: Path
     service_key_file: Path
     budget: int
+    per_user: UseLimits = UNLIMITED_USE
+    per_account: UseLimits = UNLIMITED_USE
     partition: str = ""
     qos: str = ""
     account: str = ""
@@ -81,12 +85,14 @@ def read_manager_settings(path: Path) -> ManagerSettings:
 
 
 def _checked(path: Path, name: str, kind: str, value: Any) -> Any:
+    if kind == "UseLimits":
+        return parsed_limits(value, lambda problem: UsageError(f"{path}: {name}: {problem}"))
     if kind in ("str", "Path"):
         if not isinstance(value, str) or not value:
             raise UsageError(f"{path}: {name} is no text")
         return Path(value) if kind == "Path" else value
     if isinstance(value, bool) or not isinstance(value, int if kind == "int" else (int, float)):
         raise UsageError(f"{path}: {name} is no {'whole ' if kind == 'int' else ''}number")
-    if value < 0 or (name in _POSITIVE and value == 0):
+    if not 0 <= value < float("inf") or (name in _POSITIVE and value == 0):
         raise UsageError(f"{path}: {name} = {value}; give {'0 or more' if name in _NOT_NEGATIVE else 'more than 0'}")
     return value

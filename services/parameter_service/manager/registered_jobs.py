@@ -9,7 +9,7 @@ aggregator is released when neither an assignment nor a master copy needs it.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
@@ -25,6 +25,7 @@ from tiresias.services.wire.handshake import KEY_BYTES
 from tiresias.services.wire.peer_identity import JOB_NAME
 
 MAX_SERVERS = 256
+MAX_WORKERS = 4096  # as aggregators check it
 MAX_TENSORS = 65_536
 
 
@@ -36,6 +37,7 @@ class RegisteredJobs:
         clusters: The aggregators, without jobs: their content is restored here.
 
     Attributes:
+        may_grow: Returns whether a job may have an aggregator more of its own.
         failure: Why the journal did not take a change, which the jobs here then have and the journal lacks: a manager ends with it.
     """
 
@@ -44,6 +46,7 @@ class RegisteredJobs:
         self._clients = journal.clients()
         self._feedback: dict[str, LossFeedback] = {}
         self.failure: TiresiasError | None = None
+        self.may_grow: Callable[[str], bool] = lambda job: True
         if stored := journal.packing():
             clusters.restore(
                 stored, {job: _work(row) for job, row in self._clients.items() if "iteration_s" in row.content}
@@ -116,24 +119,36 @@ class RegisteredJobs:
 
     # events
 
-    def register(self, job: str, uid: int, key: bytes, servers: int, workers: int) -> None:
+    @staticmethod
+    def check_registration(job: str, key: bytes, servers: int, workers: int) -> None:
+        """Check what a job states of itself. Raises UsageError."""
+        is_key = len(key) == KEY_BYTES
+        if (
+            not JOB_NAME.fullmatch(job)
+            or not is_key
+            or not 0 < servers <= MAX_SERVERS
+            or not 0 < workers <= MAX_WORKERS
+        ):
+            raise UsageError(
+                "registration: a name of up to 64 letters, digits, '.', '_', '-'; a key of 32 bytes; 1 to "
+                f"{MAX_SERVERS} servers; 1 to {MAX_WORKERS} workers"
+            )
+
+    def register(self, job: str, uid: int, key: bytes, servers: int, workers: int, account: str = "") -> None:
         """Register a job; a repeated registration by its owner with the same key changes nothing.
 
         Raises:
             UsageError: A name, number or key that is not allowed, or a name that is in use.
             NoAggregatorLeft: Not now: the budget has not as many aggregators left as the job declared servers.
         """
-        if not JOB_NAME.fullmatch(job) or len(key) != KEY_BYTES or not 0 < servers <= MAX_SERVERS or workers < 1:
-            raise UsageError(
-                "registration: a name of up to 64 letters, digits, '.', '_', '-'; a key of 32 bytes; 1 to 256 servers"
-            )
+        self.check_registration(job, key, servers, workers)
         row = self._clients.get(job)
         if row is not None:
             if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
                 raise UsageError(f"job {job} is registered already")
             return
         self._clusters.reserve(job, servers)
-        self._store(ClientRow(job, uid, key.hex(), {"servers": servers, "workers": workers}))
+        self._store(ClientRow(job, uid, key.hex(), {"servers": servers, "workers": workers, "account": account}))
 
     def init(self, job: str, sizes: Mapping[str, int]) -> dict[str, int]:
         """Place the tensors of a job for its profile, and return the aggregator of each block. Repeated, it returns where they are.
@@ -215,6 +230,8 @@ class RegisteredJobs:
         )
         verdict = feedback.observe(iteration_s)
         if verdict is LossVerdict.REVERT:
+            if not self.may_grow(job):
+                return LossVerdict.KEEP
             try:
                 self._clusters.revert(job)
             except NoAggregatorLeft:

@@ -32,6 +32,7 @@ class Registration(NamedTuple):
     key: bytes
     servers: int
     workers: int
+    account: str = ""  # in Slurm; only where accounts have limits
 
 
 class RegistrationPort:
@@ -40,10 +41,16 @@ class RegistrationPort:
     Args:
         server: The listening socket.
         register: Carries out a registration; called in a thread of this port; raises TiresiasError.
+        account_of: Returns the account of a Slurm job, given its id and its owner; raises TiresiasError.
     """
 
-    def __init__(self, server: socket.socket, register: Callable[[Registration], None]) -> None:
-        self._server, self._register = server, register
+    def __init__(
+        self,
+        server: socket.socket,
+        register: Callable[[Registration], None],
+        account_of: Callable[[int, int], str] = lambda slurm_job, uid: "",
+    ) -> None:
+        self._server, self._register, self._account_of = server, register, account_of
         self._free = threading.Semaphore(MAX_THREADS)
 
     def start(self) -> None:
@@ -74,7 +81,8 @@ class RegistrationPort:
             content = channel.receive()
             if not isinstance(content, RegisterJob):
                 raise BadFrame(f"{type(content).__name__} in place of RegisterJob")
-            self._register(parsed_registration(content.credential))
+            found, slurm_job = parsed_registration(content.credential)
+            self._register(found._replace(account=self._account_of(slurm_job, found.uid)))
         except Unavailable as error:
             return Refused("later", one_line(error))
         except TiresiasError as error:
@@ -82,8 +90,8 @@ class RegistrationPort:
         return Accepted()
 
 
-def parsed_registration(credential: str) -> Registration:
-    """Decode a credential.
+def parsed_registration(credential: str) -> tuple[Registration, int]:
+    """Decode a credential; return the registration and the Slurm job that its sender names, 0 for none.
 
     Raises:
         CredentialRefused: It is not accepted.
@@ -94,11 +102,12 @@ def parsed_registration(credential: str) -> Registration:
         content = json.loads(payload)
         key = bytes.fromhex(content["key"])
         numbers = [content[name] for name in ("servers", "workers")]
-        if not isinstance(content["job"], str) or any(type(each) is not int for each in numbers):
+        slurm_job = content.get("slurm_job", 0)
+        if not isinstance(content["job"], str) or any(type(each) is not int for each in [*numbers, slurm_job]):
             raise ValueError
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UsageError("the credential has no JSON object with job, key, servers and workers") from None
-    return Registration(content["job"], uid, key, *numbers)
+    return Registration(content["job"], uid, key, *numbers), slurm_job
 
 
 class LoopCall:

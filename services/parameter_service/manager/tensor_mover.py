@@ -25,6 +25,7 @@ class TensorMover:
         calls: Sends requests.
         addresses: Returns the addresses of the running aggregators by number.
         memory_bytes: Bound of one job's tensors on one aggregator.
+        memory_bound: Returns a lower bound for a job, None for none.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class TensorMover:
         calls: AggregatorCalls,
         addresses: Callable[[], Mapping[int, str]],
         memory_bytes: int,
+        memory_bound: Callable[[str], int | None] = lambda job: None,
     ) -> None:
-        self._jobs, self._calls, self._addresses, self._memory_bytes = jobs, calls, addresses, memory_bytes
+        self._jobs, self._calls, self._addresses = jobs, calls, addresses
+        self._memory_bytes, self._memory_bound = memory_bytes, memory_bound
         self._seen: dict[int, tuple[str, dict[str, Any]]] = {}  # address and jobs of each aggregator in the last step
 
     def address_of(self, job: str, number: int) -> str:
@@ -88,18 +91,26 @@ class TensorMover:
             for job in present.keys() - known.keys():
                 yield self._tried(self._calls.request, address, DropJob(job))
             for job, numbers in known.items():
-                if number in numbers and job not in present:
+                if number in numbers and self._is_to_adopt(job, present):
                     yield from self._adopt(job, number)
         for (job, block), (old, new) in self._jobs.moves().items():
             yield from self._move(job, block, old, new)
+
+    def _is_to_adopt(self, job: str, present: Mapping[str, Any]) -> bool:
+        """Whether an aggregator does not have the job, or has it with another bound of its memory."""
+        return job not in present or present[job]["memory_bound_bytes"] != self._memory_of(job)
 
     def _adopt(self, job: str, number: int) -> CallSequence:
         address, present = self._seen[number]
         if job not in self._jobs.rows:
             return  # it has ended meanwhile
-        content = AdoptJob(job, self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_bytes)
+        content = AdoptJob(job, self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_of(job))
         if (yield self._tried(self._calls.request, address, content)) is not None:
-            present[job] = {"tensors": {}}
+            present.setdefault(job, {"tensors": {}})["memory_bound_bytes"] = content.memory_bytes
+
+    def _memory_of(self, job: str) -> int:
+        bound = self._memory_bound(job)
+        return self._memory_bytes if bound is None else min(bound, self._memory_bytes)
 
     def _move(self, job: str, block: str, old: int, new: int) -> CallSequence:
         if self._jobs.moves_of(job).get(block) != (old, new):

@@ -188,7 +188,7 @@ def deployment() -> Iterator[Deployment]:
 def service_of(cluster: Cluster) -> Iterator[Callable[..., Service]]:
     made: list[Service] = []
 
-    def make(budget: int, **settings: float) -> Service:
+    def make(budget: int, **settings: Any) -> Service:
         made.append(Service(cluster, budget, **settings))
         return made[-1]
 

@@ -28,7 +28,7 @@ exec python3 -m tiresias.services.parameter_service.aggregator $folder/config.js
 class Service:
     """The folder of a service on a cluster, and its managers."""
 
-    def __init__(self, cluster: Cluster, budget: int, **settings: float) -> None:
+    def __init__(self, cluster: Cluster, budget: int, **settings: Any) -> None:
         self._cluster = cluster
         folder = cluster.shared / "service"
         for each in ("", "announce"):

@@ -16,6 +16,7 @@ from tests.slurm_plugin.views.scrapes import TIRESIAS
 from tests.slurm_plugin.views.test_metrics import values
 from tiresias.protocol.service_report import STALE_S, ServiceReport
 from tiresias.services.parameter_service.manager.report_folder import ReportFolder
+from tiresias.services.parameter_service.manager.use_limits import UseLimits
 from tiresias.slurm_plugin.commands.exposition import text
 from tiresias.slurm_plugin.views.service_metrics import service_metrics
 
@@ -43,6 +44,13 @@ def test_sums_and_states(report: ServiceReport) -> None:
     assert (found["tiresias_service_jobs",], found["tiresias_service_declared_servers",]) == (5, 9)
     assert found["tiresias_service_ratio",] == pytest.approx(6 / 9)
     assert 0 < found["tiresias_service_load", "mean"] <= found["tiresias_service_load", "largest"] <= 1
+
+
+def test_limits_of_a_user(example: ExampleService) -> None:
+    example.limits, example.waiting = UseLimits(aggregators=0.5, jobs=3), 2
+    found = values(service_metrics(example.shown()[0], NOW))
+    limits = {key[1]: value for key, value in found.items() if key[0] == "tiresias_service_user_limit"}
+    assert (limits, found["tiresias_service_waiting_jobs",]) == ({"aggregators": 4, "jobs": 3}, 2)
 
 
 def test_a_manager_that_does_not_report(report: ServiceReport) -> None:

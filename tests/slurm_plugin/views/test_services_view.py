@@ -21,6 +21,7 @@ from tests.pseudo_terminal import LEAVE, Terminal
 from tests.slurm_plugin.views.command_runs import tiresias
 from tiresias.protocol.service_report import JOBS, REPORT, STALE_S
 from tiresias.services.parameter_service.manager.report_folder import ReportFolder
+from tiresias.services.parameter_service.manager.use_limits import UseLimits
 from tiresias.slurm_plugin.service_report_files import ServiceView, read_service
 from tiresias.slurm_plugin.views.services_page import milliseconds, number, render_services
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
@@ -60,6 +61,19 @@ def test_golden_of_a_user(whole: ServiceView) -> None:
     own = [job for job in whole.jobs if job["uid"] == ALICE]
     view = ServiceView({**whole.report, "problem": "squeue: cannot connect"}, own, sees_all=False)
     compare(drawn(view, 100, 30), GOLDEN / "services-alice-100x30.txt")
+
+
+def test_limits_and_waiting_jobs(example: ExampleService) -> None:
+    example.limits, example.waiting = UseLimits(aggregators=0.5, jobs=3, bytes=8 * 10**9), 2
+    report, jobs = example.shown()
+    lines = drawn(ServiceView(report, jobs, sees_all=True), 120, 40)
+    assert lines[1].startswith(
+        "6 of 8 aggregators for 9 declared servers (0.67 for each)   2 jobs waiting for aggregators"
+    )
+    assert lines[2] == "limits of a user: 4 aggregators, 3 jobs, 8.0GB of tensors"
+    own = [job for job in jobs if job["uid"] == ALICE]
+    lines = drawn(ServiceView(report, own, sees_all=False), 120, 40)
+    assert lines[2] == "you use: 1.6 of 4 aggregators, 2 of 3 jobs, 252.0MB of 8.0GB of tensors"
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 100, 200])

@@ -79,3 +79,36 @@ def test_users_see_their_own_jobs_and_the_doctor_sees_the_aggregators(
         service.signal("CONT")
         service.managers[0].send_signal(signal.SIGCONT)  # nsenter stops with its child
     until(lambda: "tiresias-ps-m2-77" not in service.queued(), service.queued)
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_no_user_reserves_the_whole_budget(service_of: Callable[..., Service], cluster: Cluster) -> None:
+    service = service_of(4, per_user={"aggregators": 0.5, "jobs": 2, "bytes": 3000})
+    service.start()
+    until(service.published.exists, lambda: "the manager does not publish its address")
+    assert service.place("a", 1).returncode == 0
+    assert service.register("b", 1).returncode == 0
+    alice = cluster.run(["id", "-u", "alice"]).stdout.strip()
+    refused = [
+        service.register("c", 2),
+        service.register("c", 3),
+        service.place("b", 1),
+        service.register("d", 5, user="bob"),
+    ]
+    texts = [each.stderr.strip().removeprefix("the parameter service refuses: ") for each in refused]
+    assert texts == [
+        f"per_user: user {alice} may use 2 aggregators: 2 are used, and this job needs 2",
+        f"per_user: user {alice} may use 2 aggregators; this job declares 3 servers",
+        f"per_user: user {alice} may have tensors of 3000 bytes: 2000 are used, and this job needs 2000",
+        "the service has 4 aggregators at most; this job declares 5 servers",
+    ], texts
+    assert service.register("e", 2, user="bob").returncode == 0
+    limits = service.seen("bob")["report"]["limits"]
+    assert limits == {
+        "user": {"aggregators": 2.0, "jobs": 2, "bytes": 3000},
+        "account": {"aggregators": None, "jobs": None, "bytes": None},
+    }
+    assert service.place("e", 2, user="bob").returncode == 0
+    assert len(service.queued()) == 4

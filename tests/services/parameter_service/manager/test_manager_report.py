@@ -119,14 +119,14 @@ def test_files_are_replaced_where_they_change_and_removed_with_the_last_job(
     written = ReportFolder(folder)
     written.write(*example.shown())
     (folder / USERS / "9.json").write_text("of an earlier manager")
-    before = {name: (folder / name).stat().st_ino for name in (REPORT, JOBS, user_file(ALICE), user_file(BOB))}
+    before = {name: (folder / name).stat().st_ino for name in (REPORT, JOBS, user_file(CAROL))}
     example.jobs.end("alexnet-1")
     written.write(*example.shown())
     assert sorted(path.name for path in (folder / USERS).iterdir()) == [f"{ALICE}.json", f"{CAROL}.json"]
-    after = {name: (folder / name).stat().st_ino for name in (REPORT, JOBS, user_file(ALICE))}
+    after = {name: (folder / name).stat().st_ino for name in (REPORT, JOBS, user_file(CAROL))}
     assert [name for name, inode in after.items() if inode != before[name]] == [REPORT, JOBS]
     ReportFolder(folder).write(*example.shown())  # of the next manager
-    assert (folder / user_file(ALICE)).stat().st_ino != before[user_file(ALICE)]
+    assert (folder / user_file(CAROL)).stat().st_ino != before[user_file(CAROL)]
 
 
 def test_an_unknown_group_is_one_line(tmp_path: Path) -> None:
