@@ -34,6 +34,7 @@ FRAMEWORKS = {  # of the modules that are for programs which have the framework
     f"{ADAPTERS}hf": "torch",
     f"{ADAPTERS}lightning": "lightning",
     f"{ADAPTERS}submitit": "submitit",
+    f"{AGENT}bucket_buffers": "torch",
     f"{AGENT}ddp_hook": "torch",
     f"{AGENT}service_optimizer": "torch",
     f"{AGENT}tensor_buffers": "torch",
