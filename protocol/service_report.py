@@ -25,7 +25,7 @@ class PublishedAggregator(TypedDict):
     name: Annotated[str, "the name of its Slurm job"]
     slurm_job: Annotated[int, "the id of its Slurm job; 0: not known yet"]
     node: Annotated[str, "its node; empty while it does not run"]
-    state: Annotated[str, "requested (not submitted yet), waiting (for Slurm), running or ending"]
+    state: Annotated[str, "requested (not submitted yet), waiting (for Slurm), running, draining or ending"]
     cycle_s: Annotated[float, "its execution cycle C; 0 without assigned tensors"]
     work_s: Annotated[float, "the work of its tensors in a cycle, W"]
     free_s: Annotated[float, "what its tensors leave of a cycle"]
@@ -40,7 +40,10 @@ class PublishedServiceJob(TypedDict):
 
     name: Annotated[str, "its name in the service"]
     uid: Annotated[int, "its owner"]
-    state: Annotated[str, "registered (no tensors yet), profiled, assigned, or moving (tensors are to migrate)"]
+    state: Annotated[
+        str,
+        "registered (no tensors yet), profiled, assigned, moving (tensors migrate), or parked (an aggregator waits for a node)",
+    ]
     servers: Annotated[int, "parameter servers that it declared"]
     workers: Annotated[int, "its workers"]
     tensors: Annotated[int, "its tensors"]

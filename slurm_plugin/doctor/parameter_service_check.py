@@ -124,7 +124,7 @@ def differences(before: ServiceReport, queue: Mapping[int, str], after: ServiceR
 
 
 def _is_queued(state: str | None) -> bool:
-    return state in ("waiting", "running")
+    return state in ("waiting", "running", "draining")
 
 
 def _account(report: ServiceReport) -> Finding:

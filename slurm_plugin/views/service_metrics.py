@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from tiresias.protocol.service_report import STALE_S, ServiceReport
 from tiresias.slurm_plugin.views.metrics import gauge, labelled
 
-_STATES = ("requested", "waiting", "running", "ending")
+_STATES = ("requested", "waiting", "running", "draining", "ending")
 
 
 def service_metrics(report: ServiceReport | None, now: float) -> Iterator[Metric]:

@@ -31,6 +31,8 @@ _STATE_STYLES = {
     "waiting": "yellow",
     "requested": "yellow",
     "moving": "cyan",
+    "draining": "cyan",
+    "parked": "red",
     "profiled": "cyan",
     "ending": FAINT,
     "registered": "yellow",

@@ -7,11 +7,12 @@ allocated ones cannot hold gets new ones at once, as many as the budget of all c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
-from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool, TensorKey
+from tiresias.services.parameter_service.assignment.aggregator_numbers import TensorKey
+from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool
 from tiresias.services.parameter_service.assignment.assignment_rules import (
     AssignmentRefused,
     AssignmentRules,
@@ -170,6 +171,54 @@ class AggregatorClusters:
     def revert(self, job: str) -> None:
         """Assign a job anew with one aggregator more of its own. Raises NoAggregatorLeft, and changes nothing."""
         self._within_budget(self.pool_of(job), lambda pool: pool.revert(job), self.pool_of(job).jobs[job].servers)
+
+    def vacate(self, number: int, usable: Collection[int]) -> bool:
+        """Move the tensors of assigned jobs from an aggregator that ends to others, else to a new one within the budget.
+
+        Args:
+            number: The aggregator.
+            usable: The aggregators that run and do not end.
+
+        Returns:
+            Whether nothing is assigned to it any more.
+        """
+        cluster = next((each for each, pool in self._pools.items() if number in pool.loads), None)
+        if cluster is None:
+            return True
+        if not self._has_other(cluster, number, usable):
+            self._join(cluster, usable)
+        if self._pools[cluster].vacate(number, usable):
+            return True
+        if self.allocated >= self.budget:
+            return False  # one more would exceed the budget
+        self._pools[cluster].replace(number, self._first)
+        self._first += 1
+        return True
+
+    def renumber_reserved(self, job: str, number: int) -> int | None:
+        """Exchange an aggregator of a profile for a new one; return its number, None where the budget has none left."""
+        if self.allocated >= self.budget:
+            return None
+        self._reserved[job] = tuple(self._first if each == number else each for each in self._reserved[job])
+        self._first += 1
+        return self._first - 1
+
+    def drop_reserved(self, job: str, number: int) -> None:
+        """Remove an aggregator from those of a profile."""
+        self._reserved[job] = tuple(each for each in self._reserved[job] if each != number)
+
+    def _has_other(self, cluster: int, number: int, usable: Collection[int]) -> bool:
+        return any(each in usable and each != number for each in self._pools[cluster].loads)
+
+    def _join(self, cluster: int, usable: Collection[int]) -> None:
+        """Join another cluster that has an usable aggregator, the one with the most idle time, into this one."""
+        others = [each for each, pool in self._pools.items() if each != cluster and pool.loads.keys() & set(usable)]
+        if others:
+            other = max(others, key=lambda each: self._pools[each].free)
+            self._pools[cluster].take_over(self._pools.pop(other))
+            self._cluster_of = {job: cluster if at == other else at for job, at in self._cluster_of.items()}
+            self._changed.add(cluster)
+            self._changed.discard(other)
 
     def scale_if_due(self, now_s: float) -> list[int]:
         """Scale all clusters if a period has passed; return the released aggregators.

@@ -12,20 +12,20 @@ Each operation leaves every aggregator within its cycle and every job below the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
+from tiresias.services.parameter_service.assignment.aggregator_numbers import TensorKey, renumbered
 from tiresias.services.parameter_service.assignment.assignment_rules import (
     AssignmentRules,
     JobTooLarge,
     NoAggregatorLeft,
 )
 from tiresias.services.parameter_service.assignment.best_fit import TensorPlacer
+from tiresias.services.parameter_service.assignment.evacuation import evacuated
 from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.repacking import emptied, repacked
-
-TensorKey = tuple[str, str]  # (job, tensor)
 
 
 class AggregatorPool:
@@ -148,6 +148,30 @@ class AggregatorPool:
         self._own.pop(job, None)
         self._remove(job)
 
+    def vacate(self, number: int, usable: Collection[int]) -> bool:
+        """Move everything from an aggregator to others of these numbers and release it; return False where there is none."""
+        others = [load for each, load in self.loads.items() if each in usable and each != number]
+        found = evacuated(self.loads[number], others, self.jobs, self.rules)
+        if found is None:
+            return False
+        del self.loads[number]
+        self.loads.update((load.number, load) for load in found)
+        self._own = {job: own - {number} for job, own in self._own.items()}
+        return True
+
+    def replace(self, number: int, new: int) -> None:
+        """Give an aggregator with its tensors another number, that of a new one."""
+        load = self.loads.pop(number)
+        load.number = new
+        self.loads[new] = load
+        self._own = {job: frozenset(new if each == number else each for each in own) for job, own in self._own.items()}
+
+    def take_over(self, other: AggregatorPool) -> None:
+        """Take all aggregators and jobs of another cluster."""
+        self.loads.update(other.loads)
+        self.jobs.update(other.jobs)
+        self._own.update(other._own)
+
     def revert(self, job: str) -> None:
         """Assign a job anew, on one aggregator more of its own and on the least busy ones: on its declared servers at most.
 
@@ -267,31 +291,3 @@ class _Trial:
             return None
         self.added.append(AggregatorLoad(number))
         return self.added[-1]
-
-
-def renumbered(
-    found: Sequence[AggregatorLoad], before: Sequence[AggregatorLoad], following: int = 0
-) -> list[AggregatorLoad]:
-    """Return the loads with the numbers of those before that share the most work with them, so that few tensors move."""
-    pairs = sorted(((-_shared_s(new, old), old.number, at) for at, new in enumerate(found) for old in before))
-    numbers: dict[int, int] = {}
-    for _, number, at in pairs:
-        if at not in numbers and number not in numbers.values():
-            numbers[at] = number
-    for at, load in enumerate(found):
-        load.number = numbers.get(at, following)
-        following += at not in numbers
-    return list(found)
-
-
-def _shared_s(one: AggregatorLoad, other: AggregatorLoad) -> float:
-    total = 0.0
-    for job in one.parts.keys() & other.parts.keys():
-        held = other.parts[job].tensors
-        total += sum(work_s for tensor, work_s in one.parts[job].tensors.items() if tensor in held)
-    return total
-
-
-def moves(before: Mapping[TensorKey, int], after: Mapping[TensorKey, int]) -> dict[TensorKey, tuple[int, int]]:
-    """Return the tensors that change their aggregator: (job, tensor) -> (from, to)."""
-    return {key: (before[key], number) for key, number in after.items() if key in before and before[key] != number}

@@ -34,6 +34,7 @@ class ManagerRequests:
         measured_work: Returns the work of a job's blocks as the aggregators measure it; raises UsageError.
         active: Called with the job of each message.
         check_tensors: Called with a job and the sizes of its tensors; raises UsageError where they exceed a limit.
+        note_for: Returns a line for a job's log, once, with which its next report of an iteration is refused; "" for none.
         check_usable: Called before each request; raises Unavailable where the manager must not change anything now.
     """
 
@@ -45,9 +46,11 @@ class ManagerRequests:
         active: Callable[[str], None] = lambda job: None,
         check_usable: Callable[[], None] = lambda: None,
         check_tensors: Callable[[str, dict[str, int]], None] = lambda job, sizes: None,
+        note_for: Callable[[str], str] = lambda job: "",
     ) -> None:
         self._jobs, self._address_of, self._measured_work = jobs, address_of, measured_work
         self._active, self._check_usable, self._check_tensors = active, check_usable, check_tensors
+        self._note_for = note_for
 
     def key_of(self, identity: PeerIdentity) -> bytes | None:
         """Return the key of a registered job."""
@@ -107,6 +110,8 @@ class ManagerRequests:
             if not 0 < content.iteration_s < float("inf"):
                 raise UsageError(f"an iteration of {content.iteration_s} s")
             self._jobs.observe(job, content.iteration_s)
+            if note := self._note_for(job):
+                raise Unavailable(note)
         else:
             raise BadFrame(f"{type(content).__name__} to the manager")
 

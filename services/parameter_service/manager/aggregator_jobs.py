@@ -7,14 +7,22 @@ also one whose submission it did not record because it was killed.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.services.parameter_service.manager.fleet_commands import FleetCommands
 from tiresias.services.parameter_service.manager.fleet_state import QueuedAggregator
+from tiresias.services.parameter_service.manager.requested_nodes import (
+    NodeOfPartition,
+    PendingJob,
+    parsed_nodes,
+    parsed_pending,
+)
 
 _IDENTITY = re.compile(r"[A-Za-z0-9]{1,32}")
+_FIELDS = "JobID:|,State:|,NodeList:|,PreemptTime:|,Partition:|,PriorityLong:|,Name:|"
 _ENDED = ("already completing or completed", "Invalid job id")
 
 
@@ -71,7 +79,7 @@ class AggregatorJobs:
 
     def queue(self) -> list[QueuedAggregator]:
         """Return all jobs of this manager that have not ended. Raises Unavailable."""
-        listed = self._commands.run("squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%N|%j")
+        listed = self._commands.run("squeue", "--noheader", "--me", "--states=all", f"--Format={_FIELDS}")
         return [found for line in listed.splitlines() if (found := self._parsed(line))]
 
     def cancel(self, slurm_job: int) -> None:
@@ -82,8 +90,24 @@ class AggregatorJobs:
             if not any(each in str(error) for each in _ENDED):
                 raise
 
+    def nodes(self, names: Collection[str]) -> list[NodeOfPartition]:
+        """Return the state of nodes, in each of their partitions. Raises Unavailable."""
+        if not names:
+            return []
+        listed = self._commands.run(
+            "sinfo", "-N", "--noheader", f"--nodes={','.join(sorted(names))}", "--format=%N|%R|%p|%T"
+        )
+        return parsed_nodes(listed)
+
+    def pending(self, partitions: Collection[str]) -> list[PendingJob]:
+        """Return the jobs of others that wait for resources in these partitions. Raises Unavailable."""
+        if not partitions:
+            return []
+        options = ("--states=PENDING", f"--partition={','.join(sorted(partitions))}", "--format=%A|%P|%Q|%r|%D|%j")
+        return parsed_pending(self._commands.run("squeue", "--noheader", *options), f"tiresias-ps-{self.manager}-")
+
     def _parsed(self, line: str) -> QueuedAggregator | None:
-        job, state, node, name = line.split("|", 3)
+        job, state, node, preempted, partition, priority, name = line.removesuffix("|").split("|", 6)
         found = re.fullmatch(rf"tiresias-ps-{self.manager}-(\d+)", name.strip())
         if not found or state not in (
             "PENDING",
@@ -95,7 +119,10 @@ class AggregatorJobs:
             "RESIZING",
         ):
             return None
-        return QueuedAggregator(int(job), int(found[1]), state == "RUNNING", node.strip() if state == "RUNNING" else "")
+        runs = state == "RUNNING"
+        is_preempted = runs and re.match(r"\d{4}-", preempted) is not None
+        rank = (partition, int(priority) if priority.isdecimal() else 0)
+        return QueuedAggregator(int(job), int(found[1]), runs, node.strip() if runs else "", is_preempted, *rank)
 
 
 def name_of(manager: str, number: int) -> str:

@@ -48,12 +48,18 @@ class QueuedAggregator(NamedTuple):
         number: The aggregator's number in its name.
         is_running: It runs on a node.
         node: That node; "" while it waits.
+        preempted: Slurm has chosen it for preemption: it ends with the grace time.
+        partition: Its partition.
+        priority: Its priority in Slurm.
     """
 
     slurm_job: int
     number: int
     is_running: bool
     node: str
+    preempted: bool = False
+    partition: str = ""
+    priority: int = 0
 
 
 class Submit(NamedTuple):

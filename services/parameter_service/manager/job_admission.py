@@ -13,6 +13,7 @@ from tiresias.services.parameter_service.assignment.execution_cycle import runs_
 from tiresias.services.parameter_service.manager.arrival_order import ArrivalOrder
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
+from tiresias.services.parameter_service.manager.registration_checks import check_registration
 from tiresias.services.parameter_service.manager.registration_port import Registration
 from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE, ServiceUse, UseLimits
 
@@ -56,7 +57,7 @@ class JobAdmission:
             NoAggregatorLeft: Not now: the budget is used up, or other jobs come first.
         """
         if found.job not in self._jobs.rows:
-            self._jobs.check_registration(found.job, found.key, found.servers, found.workers)
+            check_registration(found.job, found.key, found.servers, found.workers)
             self._check_limits(found)
             try:
                 self._check_turn(found, now_s)

@@ -20,8 +20,9 @@ from tiresias.services.parameter_service.assignment.aggregator_clusters import A
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
 from tiresias.services.parameter_service.manager.agent_requests_of_manager import ManagerRequests
 from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
+from tiresias.services.parameter_service.manager.aggregator_drains import AggregatorDrains
 from tiresias.services.parameter_service.manager.aggregator_jobs import AggregatorJobs
-from tiresias.services.parameter_service.manager.background_calls import BackgroundCalls
+from tiresias.services.parameter_service.manager.background_calls import BackgroundCalls, CallSequence
 from tiresias.services.parameter_service.manager.fleet_keeper import FleetKeeper
 from tiresias.services.parameter_service.manager.job_accounts import account_of
 from tiresias.services.parameter_service.manager.job_activity import JobActivity
@@ -109,7 +110,17 @@ class ManagerProcess:
                 AggregatorCalls(read_service_key(settings.service_key_file)),
                 settings.job_memory_mib << 20,
             )
-            self._mover = TensorMover(self._jobs, calls, self._addresses, memory_bytes, self._admission.memory_bound)
+            self._drains = AggregatorDrains(
+                self._jobs, self._clusters, self._slurm, settings.drain_s, settings.watch_s, lead.check
+            )
+            self._mover = TensorMover(
+                self._jobs,
+                calls,
+                self._addresses,
+                memory_bytes,
+                self._admission.memory_bound,
+                lambda: self._drains.vacated(time.monotonic()),
+            )
             self._activity = JobActivity(settings.silence_s)
             with _socket_of(settings.listen) as agents, _socket_of(settings.registration) as registrations:
                 requests = ManagerRequests(
@@ -119,6 +130,7 @@ class ManagerProcess:
                     self._note_active,
                     self._check_usable,
                     self._admission.check_tensors,
+                    self._drains.note_for,
                 )
                 loop = self._loop = ServerLoop(requests, agents)
                 self._slurm_calls = BackgroundCalls("slurm", loop.call)
@@ -133,6 +145,7 @@ class ManagerProcess:
                         self._clusters,
                         self._admission,
                         self._mover.bytes_on,
+                        self._drains,
                     )
                     loop.every_tick(self._report)
                 needs_account = settings.per_account != UNLIMITED_USE
@@ -177,11 +190,16 @@ class ManagerProcess:
             return
         self._next_poll = now + self._settings.poll_s
         self._jobs.scale(now)
+        self._drains.step({each.number: each for each in self._keeper.queue}, self._mover.free_bytes(), now)
         if not self._slurm_calls.busy:
-            self._slurm_calls.begin(self._keeper.round(), self._fleet_kept)
+            self._slurm_calls.begin(self._slurm_round(), self._fleet_kept)
         if not self._aggregator_calls.busy:
             self._aggregator_calls.begin(self._mover.round(), self._raise)
         self._remove_silent(now)
+
+    def _slurm_round(self) -> CallSequence:
+        yield from self._keeper.round()
+        yield from self._drains.round(self._keeper.queue, time.monotonic())
 
     def _fleet_kept(self, error: TiresiasError | None) -> None:
         self._problem = ""

@@ -6,7 +6,7 @@ protocol/service_report.py has the format. The cost is O(blocks of all jobs).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from tiresias.protocol.service_report import PublishedAggregator, PublishedServiceJob, PublishedServiceTotals
@@ -32,6 +32,8 @@ class ReportMaker:
         bytes_on: Returns the bytes of each job's tensors on an aggregator, None where they are not known.
         sizes: By job, the sizes of its tensors and those of its blocks; they are kept from report to report.
         used: The aggregators that each job uses: its share of the work on shared ones.
+        drained: The aggregators that are drained.
+        parked: The jobs that wait for Slurm to start an aggregator again.
     """
 
     manager: str
@@ -42,6 +44,8 @@ class ReportMaker:
     bytes_on: Callable[[int], dict[str, int] | None]
     sizes: dict[str, tuple[Mapping[str, int], dict[str, int]]]
     used: Mapping[str, float]
+    drained: Collection[int] = ()
+    parked: Collection[str] = ()
 
     def shown_jobs(self) -> list[PublishedServiceJob]:
         """Return all jobs, in the order of their registration."""
@@ -92,7 +96,7 @@ class ReportMaker:
         return {
             "name": row.job,
             "uid": row.uid,
-            "state": _state(row, target),
+            "state": "parked" if row.job in self.parked else _state(row, target),
             "servers": content["servers"],
             "workers": content["workers"],
             "tensors": len(content.get("sizes", {})),
@@ -115,7 +119,7 @@ class ReportMaker:
             "name": name_of(self.manager, member.number),
             "slurm_job": member.slurm_job,
             "node": queued.node if queued else "",
-            "state": _state_of_aggregator(member, queued),
+            "state": "draining" if member.number in self.drained else _state_of_aggregator(member, queued),
             "cycle_s": cycle_s,
             "work_s": work_s,
             "free_s": max(cycle_s - work_s, 0.0),

@@ -17,6 +17,8 @@ report_group   the group that sees all jobs there; the service account has to be
 lease_s        silence after which the standby leads; default 15
 period_s       seconds between two scalings; default 600
 poll_s         seconds between two polls of Slurm's queue; default 2
+drain_s        seconds after which an aggregator ends that Slurm requests back, with or without its tensors; default 60
+watch_s        seconds between two polls for jobs of higher priority that wait for its node; 0: none; default 30
 silence_s      a job without any message and update for so long is removed; default 900
 """
 
@@ -30,8 +32,8 @@ from typing import Any
 from tiresias.errors import UsageError
 from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE, UseLimits, parsed_limits
 
-_NOT_NEGATIVE = ("budget", "memory_mib")
-_POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s", "silence_s")
+_NOT_NEGATIVE = ("budget", "memory_mib", "watch_s")
+_POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s", "drain_s", "silence_s")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class ManagerSettings:
     lease_s: float = 15.0
     period_s: float = 600.0
     poll_s: float = 2.0
+    drain_s: float = 60.0
+    watch_s: float = 30.0
     silence_s: float = 900.0
 
 

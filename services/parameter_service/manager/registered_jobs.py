@@ -14,18 +14,15 @@ from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
-from tiresias.services.parameter_service.assignment.aggregator_pool import TensorKey
+from tiresias.services.parameter_service.assignment.aggregator_numbers import TensorKey
 from tiresias.services.parameter_service.assignment.assignment_rules import NoAggregatorLeft
 from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
 from tiresias.services.parameter_service.manager.added_tensors import evenly, parameters_on
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
-from tiresias.services.wire.handshake import KEY_BYTES
-from tiresias.services.wire.peer_identity import JOB_NAME
+from tiresias.services.parameter_service.manager.registration_checks import check_registration
 
-MAX_SERVERS = 256
-MAX_WORKERS = 4096  # as aggregators check it
 MAX_TENSORS = 65_536
 
 
@@ -73,9 +70,11 @@ class RegisteredJobs:
 
     def numbers_of_jobs(self) -> dict[str, set[int]]:
         """Return the aggregators of each job: those of its assignment, and those that have its master copies."""
-        return {
-            job: {*self.target(job).values(), *row.content.get("at", {}).values()} for job, row in self._clients.items()
-        }
+        return {job: self.numbers_of_job(job) for job in self._clients}
+
+    def numbers_of_job(self, job: str) -> set[int]:
+        """Return the aggregators of one job. Raises UsageError."""
+        return {*self.target(job).values(), *self.masters(job).values()}
 
     @property
     def rows(self) -> Mapping[str, ClientRow]:
@@ -100,7 +99,7 @@ class RegisteredJobs:
         if "iteration_s" in content:
             assigned = self._clusters.pool_of(job).assignment()
             return {tensor: number for (name, tensor), number in assigned.items() if name == job}
-        return dict(content.get("at", {}))
+        return {**content.get("at", {}), **content.get("to", {})}
 
     def masters(self, job: str) -> dict[str, int]:
         """Return the aggregator that has the master copy of each block. Raises UsageError."""
@@ -119,21 +118,6 @@ class RegisteredJobs:
 
     # events
 
-    @staticmethod
-    def check_registration(job: str, key: bytes, servers: int, workers: int) -> None:
-        """Check what a job states of itself. Raises UsageError."""
-        is_key = len(key) == KEY_BYTES
-        if (
-            not JOB_NAME.fullmatch(job)
-            or not is_key
-            or not 0 < servers <= MAX_SERVERS
-            or not 0 < workers <= MAX_WORKERS
-        ):
-            raise UsageError(
-                "registration: a name of up to 64 letters, digits, '.', '_', '-'; a key of 32 bytes; 1 to "
-                f"{MAX_SERVERS} servers; 1 to {MAX_WORKERS} workers"
-            )
-
     def register(self, job: str, uid: int, key: bytes, servers: int, workers: int, account: str = "") -> None:
         """Register a job; a repeated registration by its owner with the same key changes nothing.
 
@@ -141,7 +125,7 @@ class RegisteredJobs:
             UsageError: A name, number or key that is not allowed, or a name that is in use.
             NoAggregatorLeft: Not now: the budget has not as many aggregators left as the job declared servers.
         """
-        self.check_registration(job, key, servers, workers)
+        check_registration(job, key, servers, workers)
         row = self._clients.get(job)
         if row is not None:
             if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
@@ -242,7 +226,22 @@ class RegisteredJobs:
     def migrated(self, job: str, blocks: Iterable[str], to: int) -> None:
         """Record that an aggregator has the master copies of these blocks."""
         row = self._row(job)
-        self._store(_with(row, at={**row.content["at"], **dict.fromkeys(blocks, to)}))
+        moved = dict.fromkeys(blocks, to)
+        planned = {block: number for block, number in row.content.get("to", {}).items() if block not in moved}
+        self._store(_with(row, at={**row.content["at"], **moved}, to=planned))
+
+    def has_masters(self, number: int) -> bool:
+        """Return whether an aggregator has the master copy of any block."""
+        return any(number in row.content.get("at", {}).values() for row in self._clients.values())
+
+    def plan(self, job: str, to: Mapping[str, int]) -> None:
+        """Assign blocks of a job that is profiled to other aggregators."""
+        row = self._row(job)
+        self._store(_with(row, to={**row.content.get("to", {}), **to}))
+
+    def store_assignment(self) -> None:
+        """Write the assignment, which was changed."""
+        self._write(lambda: None)
 
     def end(self, job: str) -> None:
         """Remove a job. An unknown one is removed already."""
@@ -255,7 +254,7 @@ class RegisteredJobs:
     def scale(self, now_s: float) -> None:
         """Empty and release aggregators at the end of a scaling period."""
         if self._clusters.scale_if_due(now_s):
-            self._write(lambda: None)
+            self.store_assignment()
 
     # inner
 

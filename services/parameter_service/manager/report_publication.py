@@ -13,6 +13,7 @@ from tiresias.errors import Unavailable, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.service_report import VERSION
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
+from tiresias.services.parameter_service.manager.aggregator_drains import AggregatorDrains
 from tiresias.services.parameter_service.manager.fleet_state import QueuedAggregator
 from tiresias.services.parameter_service.manager.job_admission import JobAdmission
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
@@ -31,7 +32,7 @@ class ReportPublication:
     Args:
         settings: Its configuration, with a folder of the report.
         leadership: Its lead.
-        journal, jobs, clusters, admission: What is reported.
+        journal, jobs, clusters, admission, drains: What is reported.
         bytes_on: Returns the bytes of each job's tensors on an aggregator, None where they are not known.
 
     Raises:
@@ -48,9 +49,11 @@ class ReportPublication:
         clusters: AggregatorClusters,
         admission: JobAdmission,
         bytes_on: Callable[[int], dict[str, int] | None],
+        drains: AggregatorDrains,
     ) -> None:
         self._settings, self._leadership, self._journal = settings, leadership, journal
         self._jobs, self._clusters, self._admission, self._bytes_on = jobs, clusters, admission, bytes_on
+        self._drains = drains
         self._folder = ReportFolder(Path(settings.report), settings.report_group)
         self._sizes: dict[str, tuple[Mapping[str, int], dict[str, int]]] = {}
         self._next_s = 0.0
@@ -84,6 +87,8 @@ class ReportPublication:
             self._bytes_on,
             self._sizes,
             admission.aggregators_of_jobs(),
+            self._drains.numbers,
+            self._drains.parked,
         )
         jobs = maker.shown_jobs()
         self._folder.write({

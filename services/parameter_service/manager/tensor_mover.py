@@ -6,7 +6,7 @@ is remembered: a manager that was killed continues with its next step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError, one_line
@@ -25,6 +25,7 @@ class TensorMover:
         calls: Sends requests.
         addresses: Returns the addresses of the running aggregators by number.
         memory_bytes: Bound of one job's tensors on one aggregator.
+        vacated: Returns the aggregators that end, and need not name the new master of a tensor any more.
         memory_bound: Returns a lower bound for a job, None for none.
     """
 
@@ -35,10 +36,12 @@ class TensorMover:
         addresses: Callable[[], Mapping[int, str]],
         memory_bytes: int,
         memory_bound: Callable[[str], int | None] = lambda job: None,
+        vacated: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self._jobs, self._calls, self._addresses = jobs, calls, addresses
-        self._memory_bytes, self._memory_bound = memory_bytes, memory_bound
+        self._memory_bytes, self._memory_bound, self._vacated = memory_bytes, memory_bound, vacated
         self._seen: dict[int, tuple[str, dict[str, Any]]] = {}  # address and jobs of each aggregator in the last step
+        self._free_bytes: dict[int, int] = {}
 
     def address_of(self, job: str, number: int) -> str:
         """Return the address of an aggregator that has the job; "" otherwise."""
@@ -51,6 +54,10 @@ class TensorMover:
             return None
         present = self._seen[number][1].items()
         return {job: sum(each["bytes"] for each in found["tensors"].values()) for job, found in present}
+
+    def free_bytes(self) -> dict[int, int]:
+        """Return the free memory of each aggregator that answered in the last round."""
+        return dict(self._free_bytes)
 
     def updates_of(self, job: str) -> int:
         """Return the updates of a job's tensors, as the aggregators counted them in the last step."""
@@ -81,11 +88,12 @@ class TensorMover:
         An aggregator that does not answer is left for the next round.
         """
         seen: dict[int, tuple[str, dict[str, Any]]] = {}
+        free: dict[int, int] = {}
         for number, address in self._addresses().items():
             found = yield self._tried(self._calls.statistics, address)
             if found is not None:
-                seen[number] = (address, dict(found["jobs"]))
-        self._seen = seen
+                seen[number], free[number] = (address, dict(found["jobs"])), int(found["free_bytes"])
+        self._seen, self._free_bytes = seen, free
         known = self._jobs.numbers_of_jobs()
         for number, (address, present) in seen.items():
             for job in present.keys() - known.keys():
@@ -117,11 +125,21 @@ class TensorMover:
             return  # it has ended, or was assigned anew, meanwhile
         copy = self._tensors(new, job).get(block, {})
         if copy.get("state") == "active":
-            if copy["updates"]:  # until every rank has pushed to the new master, the old one is needed to name it
+            # until every rank has pushed to the new master, the old one is needed to name it
+            if copy["updates"] or old in self._vacated():
                 self._jobs.migrated(job, [block], new)
+        elif (elsewhere := self._active_elsewhere(job, block, old)) is not None:
+            self._jobs.migrated(job, [block], elsewhere)  # it was assigned anew while it moved
         elif self.address_of(job, new) and self._tensors(old, job).get(block, {}).get("state") == "active":
             content = MigrateTensor(job, block, self._seen[new][0])
             yield self._tried(self._calls.request, self._seen[old][0], content)
+
+    def _active_elsewhere(self, job: str, block: str, old: int) -> int | None:
+        """Return the aggregator that is the master of a block in place of the recorded one, None where that answers and is it."""
+        if old not in self._seen or self._tensors(old, job).get(block, {}).get("state") in ("active", "leaving"):
+            return None
+        found = [number for number in self._seen if self._tensors(number, job).get(block, {}).get("state") == "active"]
+        return found[0] if found else None
 
     def _tensors(self, number: int, job: str) -> dict[str, Any]:
         present = self._seen.get(number, ("", {}))[1]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,18 +186,25 @@ def deployment() -> Iterator[Deployment]:
 
 
 @pytest.fixture
-def service_of(cluster: Cluster) -> Iterator[Callable[..., Service]]:
-    made: list[Service] = []
+def service_on() -> Iterator[Callable[..., Service]]:
+    """Make a service on a cluster."""
+    made: list[tuple[Cluster, Service]] = []
 
-    def make(budget: int, **settings: Any) -> Service:
-        made.append(Service(cluster, budget, **settings))
-        return made[-1]
+    def make(cluster: Cluster, budget: int, **settings: Any) -> Service:
+        made.append((cluster, Service(cluster, budget, **settings)))
+        return made[-1][1]
 
     yield make
-    for service in made:
+    for cluster, service in made:
         for manager in service.managers:
             manager.send_signal(signal.SIGTERM)
             manager.wait(30)
-        service_on_slurm.until(lambda: not managers_run(cluster), lambda: "managers do not end")
+        service_on_slurm.until(lambda at=cluster: not managers_run(at), lambda: "managers do not end")  # type: ignore[misc]
         service.cancel_all()
         cluster.run(["rm", "-rf", "/shared/service"])
+
+
+@pytest.fixture
+def service_of(cluster: Cluster, service_on: Callable[..., Service]) -> Callable[..., Service]:
+    """Make a service on the shared cluster."""
+    return partial(service_on, cluster)

@@ -16,18 +16,18 @@ STEPS, GPU_S = 200, 0.05
 SCRIPT = """#!/bin/sh
 set -e
 export PYTHONPATH=$PYTHONPATH:/opt/tiresias OMP_NUM_THREADS=1 TIRESIAS_PARAMETER_SERVICE=/shared/{user}.json
-python3 -m tiresias.services.parameter_service.agent.register --manager /shared/service/published.json --servers 2 --workers 2 \\
-  --out /shared/{user}.json
+python3 -m tiresias.services.parameter_service.agent.register --manager /shared/service/published.json \\
+  --servers {servers} --workers 2 --out /shared/{user}.json
 srun -n 2 python3 /opt/tiresias/tests/services/parameter_service/train_rank.py {seed} {steps} {gpu_s} /shared/{user}.npz
 python3 -m tiresias.services.parameter_service.agent.register --end --out /shared/{user}.json
 """
 
 
-def submit(cluster: Cluster, user: str, seed: int) -> str:
+def submit(cluster: Cluster, user: str, seed: int, servers: int = 2) -> str:
     for suffix in ("step", "json", "npz"):
         (cluster.shared / f"{user}.{suffix}").unlink(missing_ok=True)
     script = cluster.shared / f"{user}.sh"
-    script.write_text(SCRIPT.format(user=user, seed=seed, steps=STEPS, gpu_s=GPU_S))
+    script.write_text(SCRIPT.format(user=user, servers=servers, seed=seed, steps=STEPS, gpu_s=GPU_S))
     command = ["sbatch", "--parsable", "-n", "2", "-o", f"/shared/{user}.out", f"/shared/{user}.sh"]
     return cluster.run(command, user=user).stdout.strip()
 

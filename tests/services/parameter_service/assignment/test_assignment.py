@@ -15,7 +15,8 @@ from tests.shared_data import shared_data
 from tiresias.errors import UsageError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
-from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool, moves
+from tiresias.services.parameter_service.assignment.aggregator_numbers import moves
+from tiresias.services.parameter_service.assignment.aggregator_pool import AggregatorPool
 from tiresias.services.parameter_service.assignment.assignment_rules import (
     AssignmentRefused,
     AssignmentRules,

@@ -28,7 +28,7 @@ ALICE, BOB, CAROL = 1000, 1001, 1002
 
 
 class Admitting(Manager):
-    """A manager's jobs behind their admission."""
+    """The jobs of a manager, with their admission."""
 
     def __init__(
         self, folder: Path, budget: int = 8, user: UseLimits = UNLIMITED_USE, account: UseLimits = UNLIMITED_USE
@@ -154,7 +154,7 @@ def test_no_user_above_an_equal_share_while_another_waits(folder: Path) -> None:
     assert manager.register("b2", BOB, now_s=6), "within the share, though a4 waited first"
     for job in ("b1", "b2"):
         manager.jobs.end(job)
-    assert manager.register("a4", ALICE, now_s=7), "nobody else waits"
+    assert manager.register("a4", ALICE, now_s=7), "no other job waits"
     assert manager.used(ALICE) == 3
     manager.journal.close()
 

@@ -18,6 +18,7 @@ from tiresias.services.parameter_service.assignment.loss_feedback import LossVer
 from tiresias.services.parameter_service.manager.fleet_state import FleetState
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
+from tiresias.services.parameter_service.manager.vacated_aggregator import vacate
 
 KEY = bytes(range(32))
 SIZES = {"fc6": 1000, "fc7": 400, "conv": 100, "bias": 5}
@@ -196,11 +197,18 @@ def event_of(manager: Manager, event: str, data: st.DataObject) -> None:
             manager.jobs.observe(job, 9.0)
     elif event == "migrate":
         manager.migrate()
+    elif event == "vacate" and manager.allocated:
+        number = data.draw(st.sampled_from(manager.allocated))
+        usable = [each for each in manager.allocated if each != number and data.draw(st.booleans())]
+        left = vacate(manager.jobs, manager.clusters, number, usable)
+        targets = {job: manager.jobs.target(job).values() for job in jobs}
+        assert sorted(job for job, numbers in targets.items() if number in numbers) == sorted(set(left))
+        assert not left or not set(usable) & set(manager.clusters.loads), "there was a place"
     elif event == "scale":
         manager.jobs.scale(data.draw(st.floats(0, 1e6)))
 
 
-EVENTS = ["arrive", "arrive", "end", "revert", "migrate", "scale", "restart"]
+EVENTS = ["arrive", "arrive", "end", "revert", "migrate", "scale", "restart", "vacate", "vacate"]
 
 
 @given(data=st.data())
