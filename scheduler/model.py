@@ -68,6 +68,7 @@ class Request:
         cpus_per_gpu: CPUs on each node, per GPU there.
         memory_per_gpu: MiB on each node, per GPU there.
         memory_per_node: MiB, the same on each node (Slurm's --mem), in place of `memory_per_gpu`.
+        remote_memory: MiB of the memory of other nodes that the whole job may use (`tsbatch --remote-mem`).
         gpu_type: GPU type; "": any.
         features: Node features, all of which are required.
         nodes: Required nodes (-w); others are added where these are too few.
@@ -82,6 +83,7 @@ class Request:
     cpus_per_gpu: float = 0.0
     memory_per_gpu: float = 0.0
     memory_per_node: float = 0.0
+    remote_memory: float = 0.0
     gpu_type: str = ""
     features: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
@@ -217,6 +219,8 @@ class Nodes:
         features: Node features.
         last_resort: Nodes that jobs use only where no others suffice; neutral: none.
         slowness: Seconds a step of sensitive jobs on each node, divided by those on the median node; neutral: all nodes are equal.
+        lendable: MiB that the donor of each node can lend beyond what is promised to jobs (`admit/remote_memory.py`); None, the
+            neutral value: not known, and the placement of jobs does not depend on it.
     """
 
     name: tuple[str, ...]
@@ -228,6 +232,7 @@ class Nodes:
     features: tuple[frozenset[str], ...]
     last_resort: Bools | None = None
     slowness: Floats | None = None
+    lendable: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.name)

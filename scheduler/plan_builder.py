@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
+from tiresias.scheduler.admit.remote_memory import REMOTE_MEMORY, why_refused
 from tiresias.scheduler.assignment import Assignment
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
@@ -302,8 +303,12 @@ class PlanBuilder:
 
     def _blocked(self) -> dict[int, Reason]:
         """Jobs that a quota keeps waiting."""
-        refused = self._admission.refused.items()
-        return {row: Reason(ReasonCode.BLOCKED_BY_SLURM, reason) for row, reason in refused}
+        return {row: self._why_refused(row, reason) for row, reason in self._admission.refused.items()}
+
+    def _why_refused(self, row: int, reason: str) -> Reason:
+        if reason != REMOTE_MEMORY:
+            return Reason(ReasonCode.BLOCKED_BY_SLURM, reason)
+        return why_refused(self._snapshot.jobs.request[row].remote_memory, self._admission.left(reason))
 
     def _named(self, placements: dict[int, Placement]) -> Iterator[Start]:
         return itertools.starmap(self._start, placements.items())

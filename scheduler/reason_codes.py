@@ -39,6 +39,7 @@ class ReasonCode(IntEnum):
     )
     ASSISTED = 22  # mode assist: jobs in `jobs` are preempted for the job; seconds, amount: as above
     PREEMPTED_TO_ASSIST = 23  # mode assist: text: the beneficiary; seconds, amount: as above
+    REMOTE_MEMORY = 24  # needed: MiB of remote memory that the job requests; amount: MiB that remain
 
 
 class Reason(NamedTuple):
@@ -47,11 +48,11 @@ class Reason(NamedTuple):
     Attributes:
         code: What happened.
         text: A job id, an admission rule or Slurm's reason.
-        amount: Nodes, GPUs, cells or seconds.
+        amount: Nodes, GPUs, cells, seconds or MiB.
         seconds: A duration.
         nodes: Names of nodes with GPUs.
         level: Type of a cell of a virtual cluster, such as node or leaf.
-        needed, in_use: Cells of that type that the job needs, and that jobs use.
+        needed, in_use: Cells of that type, or MiB, that the job needs, and cells that jobs use.
         jobs: Ids of other jobs.
     """
 

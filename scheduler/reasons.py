@@ -42,6 +42,7 @@ _WORDS: Mapping[ReasonCode, str] = {
     ),
     ReasonCode.UNBOUND: "waits: virtual cluster {text} has enough free GPUs for it, but on no nodes that fit what it asks for",
     ReasonCode.CONFINED: "waits: it belongs to no virtual cluster, and may not use the GPUs of any",
+    ReasonCode.REMOTE_MEMORY: "Waiting: {needed:,} MiB of remote memory requested, {amount:,} MiB remain after higher-ranked jobs",
     ReasonCode.DEFRAGMENT: "Preempted to defragment nodes for job {text}; it fits on {places}",
 }
 
@@ -52,7 +53,12 @@ def in_words(reason: Reason) -> str:
         return words(reason)
     count = "one node" if reason.amount == 1 else f"{reason.amount} nodes"
     return _WORDS[reason.code].format(
-        text=reason.text, count=count, seconds=reason.seconds, places=_on_nodes(reason.nodes)
+        text=reason.text,
+        count=count,
+        seconds=reason.seconds,
+        places=_on_nodes(reason.nodes),
+        needed=reason.needed,
+        amount=reason.amount,
     )
 
 

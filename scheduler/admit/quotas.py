@@ -52,6 +52,11 @@ class QuotaUse:
         for index, amount in self._takes.get(row, ()):
             self._left[index] += amount
 
+    def left(self, reason: str) -> float:
+        """Return what the admitted jobs leave of the quota with this reason; 0 where there is none."""
+        found = zip(self._reason, self._left, strict=True)
+        return next((max(left - _ROUNDING, 0.0) for name, left in found if name == reason), 0.0)
+
     def walk(self, rows: Ints, cost: Ints, waits: Bools, capacity: int, blocks: bool) -> Bools:
         """As `evict.by_rank.walk`, and a waiting job is taken only if its quotas have enough left.
 

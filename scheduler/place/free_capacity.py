@@ -115,6 +115,7 @@ class FreeCapacity:
         amount: Shape (nodes, columns); changed by the methods only.
         started: Node and kind of each job that took something and has a kind.
         on_several: The placements that took something of several nodes.
+        remote: The placements that use remote memory, with the MiB of each.
     """
 
     def __init__(self, amount: Floats, topology: Topology | None = None) -> None:
@@ -124,6 +125,7 @@ class FreeCapacity:
         self._islands = Islands(topology, self._columns[COUNTED:]) if topology and topology.parts else None
         self.started: list[tuple[int, int]] = []
         self.on_several: list[Placement] = []
+        self.remote: list[tuple[Placement, float]] = []
         self._changed: list[int] = []
         self._candidates: dict[NodeDemand, tuple[CandidateNodes, int]] = {}  # and how many changes it contains
 
@@ -140,6 +142,8 @@ class FreeCapacity:
             self._changed.append(node)
         if len(placement) > 1:
             self.on_several.append(placement)
+        if kind.request.remote_memory:
+            self.remote.append((placement, kind.request.remote_memory))
         if kind.job_kind != UNKNOWN_KIND:
             self.started += [(node, kind.job_kind) for node, _ in placement]
 

@@ -19,6 +19,7 @@ from tiresias.scheduler.place import consolidate, spread
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.place.equal_shares import on_equal_shares
 from tiresias.scheduler.place.free_capacity import FreeCapacity, NodeDemand, PlacementRequest
+from tiresias.scheduler.place.near_donors import near_donors
 from tiresias.scheduler.place.placement_context import PlacementContext, Surroundings
 from tiresias.scheduler.place.placements import PLACEMENTS, Place, style_name, uses_context
 from tiresias.scheduler.place.speed_needs import ALL_ALIKE, SpeedNeeds
@@ -43,7 +44,7 @@ class Placer:
         self._kinds: dict[tuple[Request, int, bool, int, SpeedNeeds], PlacementRequest] = {}
         self._empty: dict[tuple[PlacementRequest, int], Placement | None] = {}
         self._all: dict[NodeDemand, CandidateNodes] = {}
-        self._on_preferred: dict[PlacementRequest, PlacementRequest] = {}
+        self._on_part: dict[tuple[PlacementRequest, bytes], PlacementRequest] = {}
 
     def kind(
         self, request: Request, style: int = Style.CONSOLIDATE, packed: bool = False, job_kind: int = UNKNOWN_KIND,
@@ -82,20 +83,26 @@ class Placer:
 
     def place(self, kind: PlacementRequest, gpus: int, space: FreeCapacity) -> Placement | None:
         """Return a placement for a job within `space`, if possible on nodes that are no last resort; None: it does not fit now."""
+        if kind.request.remote_memory and self._nodes.lendable is not None:
+            return near_donors(self._nodes, kind, space, lambda rows: self._on_rows(kind, gpus, space, rows))
+        return self._on_rows(kind, gpus, space, None)
+
+    def _on_rows(self, kind: PlacementRequest, gpus: int, space: FreeCapacity, rows: Bools | None) -> Placement | None:
+        """Return a placement on these nodes, shape (nodes,); None: on all."""
+        kind = kind if rows is None else self._narrowed(kind, rows)
         last_resort = self._nodes.last_resort
         if last_resort is None or kind.request.nodes:
             return self._placed(kind, gpus, space)
-        return self._placed(self._preferred(kind, last_resort), gpus, space) or self._placed(kind, gpus, space)
+        return self._placed(self._narrowed(kind, ~last_resort), gpus, space) or self._placed(kind, gpus, space)
 
-    def _preferred(self, kind: PlacementRequest, last_resort: Bools) -> PlacementRequest:
-        """Return the request without the nodes that are a last resort."""
-        found = self._on_preferred.get(kind)
+    def _narrowed(self, kind: PlacementRequest, rows: Bools) -> PlacementRequest:
+        """Return the request for a part of its nodes. rows: shape (nodes,)."""
+        key = kind, rows.tobytes()
+        found = self._on_part.get(key)
         if found is None:
             every = kind.demand
-            demand = NodeDemand(
-                kind.request, every.described, every.allowed & ~last_resort, every.groups, every.islands
-            )
-            found = self._on_preferred[kind] = PlacementRequest(
+            demand = NodeDemand(kind.request, every.described, every.allowed & rows, every.groups, every.islands)
+            found = self._on_part[key] = PlacementRequest(
                 kind.request, demand, kind.style, kind.packed, kind.job_kind, kind.speed
             )
         return found

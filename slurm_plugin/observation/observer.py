@@ -45,6 +45,7 @@ from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.observation.ledger_table import KeptLedgerTable, LedgerTable
 from tiresias.slurm_plugin.observation.measured_progress import MeasuredProgress
 from tiresias.slurm_plugin.observation.node_failures import FailingNodesOfJournal
+from tiresias.slurm_plugin.observation.pooled_memory import with_pooled_memory
 from tiresias.slurm_plugin.observation.possible_sizes import Range, possible_sizes
 from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptability
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
@@ -154,6 +155,7 @@ class Observer:
             self.learned.interference.table,
             self.trained.of(managed_nodes.empty.topology, slurm.time),
         )
+        snapshot = with_pooled_memory(snapshot, nodes, there, rules)
         if not snapshot.nodes.topology.parts:
             return snapshot
         others = [job for job in there if job.id not in table.row_of]

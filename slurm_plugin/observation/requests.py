@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tiresias.scheduler.model import Request
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.observation.pooled_memory import remote_memory
 from tiresias.slurm_plugin.state import own_size, pins
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
@@ -64,6 +65,7 @@ def base_request(job: SlurmJob, row: JobRow, cpus_per_gpu: float | None = None) 
         cpus_per_gpu=cpus,
         memory_per_gpu=job.memory_per_cpu * cpus,
         memory_per_node=float(job.memory_per_node),
+        remote_memory=remote_memory(job),
         gpu_type=pins.own_gpu_type(row, job),
         features=frozenset(job.features.split("&")) if plain else frozenset(),
         nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
