@@ -89,6 +89,11 @@ class Connection:
         """Whether bytes remain to be sent."""
         return bool(self._queue)
 
+    @property
+    def queued_bytes(self) -> int:
+        """The bytes that remain to be sent."""
+        return sum(map(len, self._queue))
+
     def send(self, content: Any, *payload: Buffer) -> None:
         """Send a message, or queue it. The buffers must not change until they are sent.
 

@@ -61,7 +61,7 @@ def unpacked_prefix(data: bytes | bytearray | memoryview) -> Prefix:
     """
     magic, version, kind, header_bytes, payload_bytes = _PREFIX.unpack(data)
     if magic != MAGIC:
-        raise BadFrame("the peer does not use the protocol of the parameter service")
+        raise BadFrame("the peer does not use the protocol of these services")
     if version != VERSION:
         raise BadFrame(
             f"the peer uses version {version} of the protocol, this is version {VERSION}: install one release on both"

@@ -53,6 +53,7 @@ class ServerLoop:
         server: The listening socket; None for a loop that only gets connections of another loop.
         stall_timeout_s: Seconds without a byte in the middle of a frame.
         handshake_timeout_s: Seconds until a client is authenticated.
+        name: The service, for the lines of the log.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class ServerLoop:
         server: socket.socket | None,
         stall_timeout_s: float = STALL_TIMEOUT_S,
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
+        name: str = "parameter service",
     ) -> None:
-        self._handler, self._server = handler, server
+        self._handler, self._server, self._name = handler, server, name
         self._stall_timeout_s, self._handshake_timeout_s = stall_timeout_s, handshake_timeout_s
         self._selector = selectors.DefaultSelector()
         self._challenges: dict[Connection, tuple[PeerIdentity, str, str]] = {}
@@ -242,7 +244,7 @@ class ServerLoop:
         if connection not in self.connections:
             return
         if reason:
-            log_line(f"parameter service: connection closed: {one_line(reason)}")
+            log_line(f"{self._name}: connection closed: {one_line(reason)}")
             self._last_words(connection, reason)
         self.connections.discard(connection)
         self._challenges.pop(connection, None)

@@ -1,8 +1,8 @@
 """The typed messages: dataclasses with a number each, as JSON objects in headers.
 
 `@message(NUMBER)` registers a dataclass. Numbers below 10 are of every connection, from 10 to 63 of agents and aggregators, from 64
-to 127 of the parameter service's manager. Fields are int (0 to 2^63-1), float, str, bool, tuple[int, ...], tuple[str, ...],
-dict[str, float] or object (any JSON value).
+to 127 of the parameter service's manager, from 128 to 159 of remote memory. Fields are int (0 to 2^63-1), float, str, bool,
+tuple[int, ...], tuple[str, ...], dict[str, float] or object (any JSON value).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ MESSAGE_TYPES: dict[int, type[Any]] = {}
 NUMBER_OF: dict[type[Any], int] = {}
 _HINTS: dict[type[Any], dict[str, Any]] = {}
 MAX_INT = 2**63 - 1
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 Kind = TypeVar("Kind", bound=type[Any])
 
 
@@ -38,7 +39,7 @@ def message(number: int) -> Callable[[Kind], Kind]:
 def encoded(content: Any) -> tuple[int, bytes]:
     """Return the number and the header of a message."""
     values = {name: getattr(content, name) for name in _hints(type(content))}
-    return NUMBER_OF[type(content)], json.dumps(values, separators=(",", ":")).encode()
+    return NUMBER_OF[type(content)], _ENCODER.encode(values).encode()
 
 
 def decoded(number: int, header: bytes | bytearray | memoryview) -> Any:
@@ -50,16 +51,16 @@ def decoded(number: int, header: bytes | bytearray | memoryview) -> Any:
     kind = MESSAGE_TYPES.get(number)
     if kind is None:
         raise BadFrame(f"a message of the unknown type {number}")
-    values = _parsed(bytes(header))
+    values = _parsed(header)
     hints = _hints(kind)
     if not isinstance(values, dict) or values.keys() != hints.keys():
         raise BadFrame(f"{kind.__name__}: other fields than {', '.join(hints) or 'none'}")
     return kind(**{name: _checked(kind, name, hint, values[name]) for name, hint in hints.items()})
 
 
-def _parsed(header: bytes) -> Any:
+def _parsed(header: bytes | bytearray | memoryview) -> Any:
     try:
-        return json.loads(header)
+        return json.loads(str(header, "utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadFrame("a header that is no JSON") from error
 

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
 from tiresias.services.parameter_service.aggregator.hosted_job import replace_privately
 from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
 from tiresias.services.wire.channel import Channel
 from tiresias.services.wire.peer_identity import service_identity
+from tiresias.services.wire.private_files import read_service_key
 from tiresias.services.wire.session_messages import Accepted
 
 

@@ -10,13 +10,12 @@ stall_timeout_s   seconds without a byte in the middle of a frame; default 60
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.services.wire.private_files import private_json, read_service_key
 
 KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s"}
 
@@ -49,7 +48,7 @@ def read_aggregator_settings(path: Path) -> AggregatorSettings:
     Raises:
         UsageError: The file, a key or a value is wrong; one line that names it.
     """
-    content = _json_object(path)
+    content = private_json(path)
     if unknown := content.keys() - KEYS:
         raise UsageError(f"{path}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(sorted(KEYS))}")
     try:
@@ -67,48 +66,6 @@ def read_aggregator_settings(path: Path) -> AggregatorSettings:
         raise UsageError(f"{path}: the key {error.args[0]} is missing") from error
     except (TypeError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def read_service_key(path: Path) -> bytes:
-    """Read a key of 64 hexadecimal digits.
-
-    Raises:
-        UsageError: It is not there, is readable by others, or is no key.
-    """
-    text = private_text(path).strip()
-    if len(text) != 64:
-        raise UsageError(f"{path}: a key has 64 hexadecimal digits")
-    try:
-        return bytes.fromhex(text)
-    except ValueError as error:
-        raise UsageError(f"{path}: a key has 64 hexadecimal digits") from error
-
-
-def private_text(path: Path) -> str:
-    """Return the content of a file of this user that no other user can read.
-
-    Raises:
-        UsageError: It cannot be read, or others can read or write it.
-    """
-    try:
-        with path.open() as file:
-            found = os.fstat(file.fileno())
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
-    if stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid not in {os.geteuid(), 0}:
-        raise UsageError(f"{path}: other users can read or change it; it contains a key: chmod 600 {path}")
-    return text
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(private_text(path))
-    except ValueError as error:
-        raise UsageError(f"{path}: no JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"{path}: no JSON object")
-    return content
 
 
 def _host(text: str) -> str:

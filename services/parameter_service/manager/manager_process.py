@@ -15,7 +15,6 @@ from pathlib import Path
 from tiresias.durable.leadership import Leadership
 from tiresias.errors import TiresiasError, Unavailable, one_line
 from tiresias.protocol.job_log import log_line
-from tiresias.services.parameter_service.aggregator.aggregator_settings import read_service_key
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules
 from tiresias.services.parameter_service.manager.agent_requests_of_manager import ManagerRequests
@@ -36,6 +35,7 @@ from tiresias.services.parameter_service.manager.report_publication import Repor
 from tiresias.services.parameter_service.manager.tensor_mover import TensorMover
 from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE
 from tiresias.services.wire.channel import address_of
+from tiresias.services.wire.private_files import read_service_key
 from tiresias.services.wire.server_loop import ServerLoop, listening
 
 MAX_ANNOUNCEMENT_BYTES = 4096

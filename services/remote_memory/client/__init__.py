@@ -1,0 +1,1 @@
+"""The client: a region of pages on donors and on local disk."""

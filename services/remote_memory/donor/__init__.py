@@ -1,0 +1,1 @@
+"""The donor: a process that lends memory of its node."""
