@@ -1,4 +1,4 @@
-"""The process: a thread that serves clients, one that measures the node's memory, one that allocates and releases slabs."""
+"""The process: a thread that serves clients, and one that measures the node's memory, and allocates and releases slabs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Donor:
             settings.ready_slabs,
         )
         self._decisions.measure(measured.total_bytes - measured.available_bytes, time.monotonic())
-        self._memory = SlabMemoryThread(settings.slab_bytes)
+        self._memory = SlabMemoryThread(settings.slab_bytes, self._measure, settings.poll_s)
         self._pool = SlabPool(self._memory)
         self._evictions = SlabEvictions(self._pool, settings.activity_timeout_s, settings.eviction_timeout_s)
         self._requests = ClientRequests(
@@ -63,7 +63,6 @@ class Donor:
         server = listening(settings.host, settings.port)
         self.address = f"{settings.host}:{server.getsockname()[1]}"
         self._loop = ServerLoop(self, server, settings.stall_timeout_s, name="remote memory")
-        self._stopped = threading.Event()
         self._lowest_available = measured.available_bytes
         self._available_bytes = measured.available_bytes
         self._preallocating = 0
@@ -72,18 +71,15 @@ class Donor:
         """Serve until stop()."""
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-        threads = [threading.Thread(target=run) for run in (self._memory.run, self._watch)]
-        for thread in threads:
-            thread.start()
+        thread = threading.Thread(target=self._memory.run)
+        thread.start()
         if self._settings.announce:
             _announce(self._settings.announce, {"address": self.address, "pid": os.getpid()})
         try:
             self._loop.run()
         finally:
-            self._stopped.set()
             self._memory.stop()
-            for thread in threads:
-                thread.join()
+            thread.join()
 
     def stop(self) -> None:
         """End run(); a signal handler may call it."""
@@ -91,21 +87,16 @@ class Donor:
 
     # -- the node's memory ------------------------------------------------------------------------------------------------------
 
-    def _watch(self) -> None:
-        """Measure until the end; runs in its own thread."""
-        while not self._stopped.wait(self._settings.poll_s):
-            held = (
-                self._memory.held_bytes
-            )  # before the measurement: what is allocated meanwhile counts as used by others
-            try:
-                measured = self._read_memory()
-            except (OSError, ValueError) as error:
-                log_line(f"remote memory: {self._settings.memory}: {error}")
-                continue
-            self._loop.call(partial(self._measured, measured, held))
+    def _measure(self, held: int) -> None:
+        """Measure; runs in the thread of the slabs' memory."""
+        try:
+            measured = self._read_memory()
+        except (OSError, ValueError) as error:
+            log_line(f"remote memory: {self._settings.memory}: {error}")
+        else:
+            self._loop.call(partial(self._measured, measured, held, time.monotonic()))
 
-    def _measured(self, measured: NodeMemory, held: int) -> None:
-        now = time.monotonic()
+    def _measured(self, measured: NodeMemory, held: int, now: float) -> None:
         self._available_bytes = measured.available_bytes
         self._lowest_available = min(self._lowest_available, measured.available_bytes)
         self._decisions.measure(max(0, measured.total_bytes - measured.available_bytes - held), now)

@@ -50,14 +50,20 @@ class LentSlab:
         self.populated += size
         return self.populated == self.size
 
-    def release(self) -> None:
-        """Return the memory to the kernel; a frame that is being received into it ends in pages that are zero."""
-        for at in range(0, self.size, STEP_BYTES):
-            self._advise(at, min(STEP_BYTES, self.size - at), MADV_DONTNEED)
-        self.populated = 0
+    def release_step(self) -> bool:
+        """Return some of the memory to the kernel; return whether all of it is returned.
+
+        A frame that is being received into the slab ends in pages of this mapping, which no other slab gets.
+        """
+        size = min(STEP_BYTES, self.populated)
+        self._advise(self.populated - size, size, MADV_DONTNEED)
+        self.populated -= size
+        if self.populated:
+            return False
         with suppress(BufferError):  # a connection receives into it; the mapping ends with its last reference
             self.memory.release()
             self._map.close()
+        return True
 
     def _advise(self, at: int, size: int, advice: int) -> int:
         return int(_LIBC.madvise(self._address + at, size, advice))

@@ -35,6 +35,8 @@ def memory_reader(path: Path) -> Callable[[], NodeMemory]:
     Raises:
         UsageError: It is neither.
     """
+    if not path.exists():
+        raise UsageError(f"{path}: No such file or directory")
     if path.is_dir():
         if (path / "memory.max").exists():
             return lambda: _cgroup(path, "memory.max", "memory.current", "inactive_file")

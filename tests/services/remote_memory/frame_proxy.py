@@ -8,10 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tiresias.services.wire.channel import address_of
-from tiresias.services.wire.frames import PREFIX_BYTES, unpacked_prefix
+from tiresias.services.wire.frames import PREFIX_BYTES, packed_prefix, unpacked_prefix
 
 UP, DOWN = "client to donor", "donor to client"
 OnFrame = Callable[[str, int], None]  # direction, type of the message
+Rewrite = Callable[[int, bytes], bytes]  # type of the message, its header
 
 
 class FrameProxy:
@@ -20,14 +21,20 @@ class FrameProxy:
     Args:
         target: The donor's address; it may be changed.
         on_frame: Called before a frame is forwarded.
+        rewrite: Returns another header for a message to a client.
 
     Attributes:
         address: Where clients connect.
         damage: How many of the next payloads to clients lose a bit.
     """
 
-    def __init__(self, target: str, on_frame: OnFrame = lambda direction, kind: None) -> None:
-        self.target, self._on_frame = target, on_frame
+    def __init__(
+        self,
+        target: str,
+        on_frame: OnFrame = lambda direction, kind: None,
+        rewrite: Rewrite = lambda kind, header: header,
+    ) -> None:
+        self.target, self._on_frame, self._rewrite = target, on_frame, rewrite
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
         self._sockets: set[socket.socket] = set()
@@ -64,7 +71,10 @@ class FrameProxy:
                     self.damage -= 1
                     rest[fields.header_bytes] ^= 1
                 self._on_frame(direction, fields.kind)
-                target.sendall(prefix + rest)
+                header, payload = bytes(rest[: fields.header_bytes]), rest[fields.header_bytes :]
+                if direction == DOWN:
+                    header = self._rewrite(fields.kind, header)
+                target.sendall(packed_prefix(fields._replace(header_bytes=len(header))) + header + payload)
         self._end(source, target)
 
     def _end(self, *sockets: socket.socket) -> None:

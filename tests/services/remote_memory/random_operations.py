@@ -3,10 +3,11 @@
     python -m tests.services.remote_memory.random_operations [--operations 10000000] [--seed 1] [--seconds S]
 
 Four donors, one of them behind a proxy. An operation is one read or one write, of one page or of up to 80 over several slabs.
-Faults follow each other at random distances: SIGKILL and a restart, SIGSTOP shorter and longer than the client's timeout, an eviction
-of all slabs of a donor, an eviction while it is stopped, ended connections, a damaged page, and a disk that is full for a while. The
-region's file is on a tmpfs of this test, which takes root; --disk names a folder in its place, and the disk is then never full. A new
-region replaces the old one after 50,000 operations. Every read is compared. The exit code is 1 where a byte is wrong.
+Faults follow each other at random distances: SIGKILL and a restart, SIGSTOP shorter and longer than the client's timeout, an
+eviction of all slabs of a donor, an eviction while it is stopped, ended connections, a damaged page, and a disk that is full for a
+while. The region's file is on a tmpfs of this test, which takes root; --disk names a folder in its place, and the disk is then
+never full. A new region replaces the old one after 50,000 operations. Every read is compared. The exit code is 1 where a byte is
+wrong.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class Compared:
         at = self.random.randrange(len(self._noise) - pages * PAGE)
         content = self._noise[at : at + pages * PAGE].reshape(pages, PAGE)
         try:
-            self.region.write(page, content)
+            self.region.write(page, content.data)
             self.count["writes"] += 1
         except LocalDiskFull:
             self._accept_old_or_new(page, content)
@@ -211,14 +212,25 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
 
 
 def campaign(
-    operations: int, seed: int, folder: Path, disk: Path | None, seconds: float = math.inf, progress: bool = False
+    operations: int,
+    seed: int,
+    folder: Path,
+    disk: Path | None,
+    seconds: float = math.inf,
+    progress: bool = False,
+    fault_every: int = FAULT_EVERY,
 ) -> dict[str, Any]:
     """Run the operations, no new region after `seconds`, and return the results."""
     random, started, done = Random(seed), time.monotonic(), 0
     with ExitStack() as stack:
         small = None if disk else stack.enter_context(small_disk(folder))
         memory = [MemoryFile(folder / f"meminfo{number}") for number in range(DONORS)]
-        options = {"headroom_mib": SLAB_MIB, "most_mib": 6, "activity_timeout_s": 0.05, "eviction_timeout_s": 0.1}
+        options: dict[str, Any] = {
+            "headroom_mib": SLAB_MIB,
+            "most_mib": 6,
+            "activity_timeout_s": 0.05,
+            "eviction_timeout_s": 0.1,
+        }
         donors = [
             DonorProcess(folder / f"donor{number}", memory=str(memory[number].path), **options)
             for number in range(DONORS)
@@ -242,7 +254,7 @@ def campaign(
                     compared.step()
                     if number == full_at:
                         faults.fill_disk()
-                    if random.random() < 1 / FAULT_EVERY:
+                    if random.random() < 1 / fault_every:
                         faults.begin()
                     if number % 16 == 0:
                         faults.end_due()

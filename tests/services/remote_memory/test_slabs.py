@@ -157,12 +157,22 @@ def test_an_increase_counts_at_once_and_a_decrease_gradually() -> None:
     memory = DonorMemory(1000, 10, 100, 100, 0)
     memory.measure(100, 0.0)
     assert memory.most_slabs() == 80
-    memory.measure(700, 0.1)
-    assert memory.most_slabs() == 20
-    memory.measure(700, 1.1)
-    memory.measure(100, 1.2)
-    assert memory.average_bytes == pytest.approx(220)
-    assert memory.most_slabs() == 68
+    memory.measure(700, 100.0)
+    assert memory.most_slabs() == 19  # 1.5 of them for the growth
+    memory.measure(100, 101.0)
+    assert memory.average_bytes == pytest.approx(580, abs=1)
+    assert memory.most_slabs() == 32
+
+
+def test_memory_is_given_back_ahead_of_a_fast_growth() -> None:
+    memory = DonorMemory(10_000, 100, 1_000, 100, 0)
+    memory.measure(1_000, 0.0)
+    counts = SlabCounts(0, memory.most_slabs(), 0)
+    assert memory.decide(counts).evict == 0
+    memory.measure(1_400, 0.1)  # 4,000 a second: 1,000 within the look-ahead
+    assert memory.decide(counts) == (0, 0, 14, True)
+    memory.measure(1_400, 0.2)
+    assert memory.decide(counts).evict == 4
 
 
 def test_ready_slabs_are_released_before_mapped_ones_and_evictions_count_once() -> None:
@@ -171,6 +181,8 @@ def test_ready_slabs_are_released_before_mapped_ones_and_evictions_count_once() 
     assert memory.decide(SlabCounts(2, 5, 0)) == (0, 2, 0, False)
     assert memory.decide(SlabCounts(1, 8, 0)) == (0, 1, 3, True)
     assert memory.decide(SlabCounts(0, 8, 3)).evict == 0
+    assert memory.decide(SlabCounts(0, 2, 0)).allocate == 0  # shortly after a shortage
+    memory.measure(400, 2.0)
     assert memory.decide(SlabCounts(0, 2, 0)).allocate == 3
     assert memory.decide(SlabCounts(0, 4, 0)).allocate == 1
 

@@ -64,7 +64,7 @@ class Echo:
 
 
 class Served:
-    def __init__(self, **options: float) -> None:
+    def __init__(self, **options: Any) -> None:
         self.handler = Echo()
         self.socket = listening("127.0.0.1", 0)
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
