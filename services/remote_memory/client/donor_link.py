@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tiresias.services.remote_memory.client.page_request import ANSWERED, FAILED, PageRequest
+from tiresias.services.remote_memory.client.slab_request import ANSWERED, FAILED, SlabRequest
 from tiresias.services.remote_memory.messages.donor_messages import (
     CheckActivity,
     EvictSlabs,
@@ -30,11 +30,11 @@ class DonorEvents(Protocol):
         """Note that the connection to a donor has ended."""
         ...
 
-    def written(self, request: PageRequest) -> None:
+    def written(self, request: SlabRequest) -> None:
         """Note that a donor has stored pages."""
         ...
 
-    def refused(self, request: PageRequest) -> None:
+    def refused(self, request: SlabRequest) -> None:
         """Note that a donor does not have the slab of a request."""
         ...
 
@@ -62,7 +62,7 @@ class DonorLink:
         self.address = channel.address
         self._channel, self._events = channel, events
         self._number = 0
-        self.requests: dict[int, PageRequest] = {}
+        self.requests: dict[int, SlabRequest] = {}
         self._answers: dict[int, Answer] = {}
 
     def fileno(self) -> int:
@@ -87,7 +87,7 @@ class DonorLink:
         self._answers[self._number] = answer
         self._channel.send(content(self._number))
 
-    def write(self, request: PageRequest, offset: int, data: memoryview) -> None:
+    def write(self, request: SlabRequest, offset: int, data: memoryview) -> None:
         """Send pages.
 
         Raises:
@@ -97,7 +97,7 @@ class DonorLink:
         self.requests[self._number] = request
         self._channel.send(WritePages(self._number, request.mapping.handle, offset), data)
 
-    def read(self, request: PageRequest, offset: int) -> None:
+    def read(self, request: SlabRequest, offset: int) -> None:
         """Request pages.
 
         Raises:

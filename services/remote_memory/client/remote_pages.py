@@ -23,7 +23,7 @@ from tiresias.services.remote_memory.client.disk_pages import DiskPages
 from tiresias.services.remote_memory.client.donor_link import DonorLink
 from tiresias.services.remote_memory.client.donor_links import DonorLinks
 from tiresias.services.remote_memory.client.page_counters import PageCounters
-from tiresias.services.remote_memory.client.page_request import FAILED, PENDING, PageRequest
+from tiresias.services.remote_memory.client.slab_request import FAILED, PENDING, SlabRequest
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.client.slab_events import SlabEvents
 from tiresias.services.remote_memory.client.slab_placements import SlabPlacements
@@ -102,7 +102,7 @@ class RemotePages:
         pages = self._checked(page, len(target))
         with self._lock, self.counters.reading(pages):
             self._poll(time.monotonic())
-            requests: list[PageRequest] = []
+            requests: list[SlabRequest] = []
             try:
                 self._request(page, pages, target, requests)
             finally:
@@ -165,7 +165,7 @@ class RemotePages:
 
     # -- writes -------------------------------------------------------------------------------------------------------------------
 
-    def _write_range(self, each: PageRange, view: memoryview) -> tuple[int, PageRequest | None]:
+    def _write_range(self, each: PageRange, view: memoryview) -> tuple[int, SlabRequest | None]:
         """Queue pages for the disk and send them to their donor; return the queue's number and the request."""
         size = self.settings.page_bytes
         contents = [bytes(view[at : at + size]) for at in range(0, len(view), size)]
@@ -176,12 +176,12 @@ class RemotePages:
         self._table.record(each.slab, each.pages, time.monotonic())
         return number, self._send_pages(each, view)
 
-    def _send_pages(self, each: PageRange, view: memoryview) -> PageRequest | None:
+    def _send_pages(self, each: PageRange, view: memoryview) -> SlabRequest | None:
         mapping = self._table.mapping(each.slab)
         link = self._links.get(mapping.donor) if mapping else None
         if mapping is None or link is None:
             return None
-        request = PageRequest(mapping, each.page, each.pages)
+        request = SlabRequest(mapping, each.page, each.pages)
         self._wait_for_window(link)
         self._links.guarded(link, lambda: link.write(request, self._offset(each), view))
         return request
@@ -191,7 +191,7 @@ class RemotePages:
 
     # -- reads --------------------------------------------------------------------------------------------------------------------
 
-    def _request(self, page: int, pages: int, target: memoryview, requests: list[PageRequest]) -> None:
+    def _request(self, page: int, pages: int, target: memoryview, requests: list[SlabRequest]) -> None:
         """Request what donors have, then read the rest."""
         local, size = [], self.settings.page_bytes
         now = time.monotonic()
@@ -220,12 +220,12 @@ class RemotePages:
                 runs.append((PageRange(each.slab, page, 1), remote))
         return runs
 
-    def _request_run(self, run: PageRange, part: memoryview) -> PageRequest | None:
+    def _request_run(self, run: PageRange, part: memoryview) -> SlabRequest | None:
         mapping = self._table.mapping(run.slab)
         link = self._links.get(mapping.donor) if mapping else None
         if mapping is None or link is None:
             return None
-        request = PageRequest(mapping, run.page, run.pages, part)
+        request = SlabRequest(mapping, run.page, run.pages, part)
         self._wait_for_window(link)
         self._links.guarded(link, lambda: link.read(request, self._offset(run)))
         return request
@@ -252,7 +252,7 @@ class RemotePages:
         if link is not None and len(link.requests) <= MOST_PROMOTIONS and self._send_pages(run, part):
             self.counters.promoted += run.pages
 
-    def _undamaged(self, request: PageRequest) -> bool:
+    def _undamaged(self, request: SlabRequest) -> bool:
         """Check what a donor has sent; a donor that returns a damaged page is not used for a while."""
         assert request.target is not None
         size = self.settings.page_bytes
@@ -272,7 +272,7 @@ class RemotePages:
         while len(link.requests) >= WINDOW and self._links.guarded(link, link.receive):
             pass
 
-    def _await(self, requests: list[PageRequest]) -> None:
+    def _await(self, requests: list[SlabRequest]) -> None:
         """Receive until each request is answered or has failed."""
         deadline = time.monotonic() + self.settings.donor_timeout_s
         for request in requests:

@@ -6,7 +6,7 @@ import time
 
 from tiresias.services.remote_memory.client.donor_link import DonorLink
 from tiresias.services.remote_memory.client.page_counters import PageCounters
-from tiresias.services.remote_memory.client.page_request import PageRequest
+from tiresias.services.remote_memory.client.slab_request import SlabRequest
 from tiresias.services.remote_memory.messages.donor_messages import (
     ACTIVITY_UNIT,
     CheckActivity,
@@ -33,7 +33,7 @@ class SlabEvents:
         self._counters.lost_donors += 1
         self._table.unmap_donor(address)
 
-    def written(self, request: PageRequest) -> None:
+    def written(self, request: SlabRequest) -> None:
         """Note that a donor has stored pages; they are read there from now on.
 
         A later write to the same pages may be on its way: it is in the same connection, and a read that is sent now comes after it.
@@ -42,7 +42,7 @@ class SlabEvents:
             for page in range(request.page, request.page + request.pages):
                 self._table.remote.set(page)
 
-    def refused(self, request: PageRequest) -> None:
+    def refused(self, request: SlabRequest) -> None:
         """Unmap a slab that its donor does not have."""
         slab = self._table.slab_of(request.mapping)
         if slab is not None:

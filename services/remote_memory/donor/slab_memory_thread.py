@@ -39,7 +39,7 @@ class SlabMemoryThread:
 
     def __init__(self, slab_bytes: int, measure: Callable[[int], None], poll_s: float) -> None:
         self._slab_bytes, self._measure, self._poll_s = slab_bytes, measure, poll_s
-        self._wanted: deque[Callable[[LentSlab | None], None]] = deque()
+        self._requested: deque[Callable[[LentSlab | None], None]] = deque()
         self._released: deque[LentSlab] = deque()
         self._work = threading.Condition()
         self._stopping = False
@@ -49,7 +49,7 @@ class SlabMemoryThread:
     def allocate(self, allocated: Callable[[LentSlab | None], None]) -> None:
         """Allocate a slab; `allocated` is called by the thread, with None where the kernel has no memory."""
         with self._work:
-            self._wanted.append(allocated)
+            self._requested.append(allocated)
             self._work.notify()
 
     def release(self, slab: LentSlab) -> None:
@@ -75,11 +75,11 @@ class SlabMemoryThread:
                 self._measure(self.held_bytes)
             elif self._released:
                 self._release_step(self._released[0])
-            elif self._wanted:
+            elif self._requested:
                 self._allocate_step()
             else:
                 with self._work:
-                    self._work.wait_for(lambda: self._stopping or self._released or self._wanted, next_poll - now)
+                    self._work.wait_for(lambda: self._stopping or self._released or self._requested, next_poll - now)
 
     def _release_step(self, slab: LentSlab) -> None:
         before = slab.populated
@@ -103,4 +103,4 @@ class SlabMemoryThread:
 
     def _end_allocation(self, slab: LentSlab | None) -> None:
         self._allocating = None
-        self._wanted.popleft()(slab)
+        self._requested.popleft()(slab)

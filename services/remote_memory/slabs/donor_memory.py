@@ -102,7 +102,7 @@ class DonorMemory:
         return self._average or 0.0
 
     def most_slabs(self) -> int:
-        """Return how many slabs there may be when slabs are added: both the average and the expected use leave room."""
+        """Return how many slabs there may be when slabs are added: both the average and the expected use allow it."""
         return self._slabs_beside(max(self.average_bytes, self._expected))
 
     def available_slabs(self, counts: SlabCounts) -> int:

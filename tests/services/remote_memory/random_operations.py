@@ -2,7 +2,7 @@
 
     python -m tests.services.remote_memory.random_operations [--operations 10000000] [--seed 1] [--seconds S]
 
-Four donors, one of them behind a proxy. An operation is one read or one write, of one page or of up to 80 over several slabs.
+Four donors, one of them through a proxy. An operation is one read or one write, of one page or of up to 80 over several slabs.
 Faults follow each other at random distances: SIGKILL and a restart, SIGSTOP shorter and longer than the client's timeout, an
 eviction of all slabs of a donor, an eviction while it is stopped, ended connections, a damaged page, and a disk that is full for a
 while. The region's file is on a tmpfs of this test, which takes root; --disk names a folder in its place, and the disk is then

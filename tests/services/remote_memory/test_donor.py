@@ -93,7 +93,7 @@ def test_memory_is_zero_when_it_is_lent_again(start_donor: StartDonor, how: str)
     assert all(read(channel, handle, 0, SLAB_BYTES) == bytes(SLAB_BYTES) for handle in second)
 
 
-def test_who_has_not_the_key_of_its_job_gets_nothing(start_donor: StartDonor) -> None:
+def test_a_client_without_the_key_of_its_job_is_refused(start_donor: StartDonor) -> None:
     donor = start_donor()
     for job, key in (("job-2", job_key(SERVICE_KEY, JOB)), (JOB, bytes(32)), (JOB, SERVICE_KEY)):
         with pytest.raises((NotAuthenticated, ConnectionLost)):
@@ -178,7 +178,7 @@ def test_the_least_active_slabs_are_evicted_and_released_after_the_answer(
     )
     one, two = connected(donor), connected(donor, "job-2")
     active, lazy = [mapped(one) for _ in range(4)], [mapped(two) for _ in range(4)]
-    memory.set_available(597 << 20)  # room for 3 slabs beside the headroom and the growth within the look-ahead
+    memory.set_available(597 << 20)  # 3 slabs beside the headroom and the growth of the next 0.25 s
     for channel, handles, activity in ((one, active, 50_000), (two, lazy, 1_000)):
         asked = channel.receive()
         assert set(asked.handles) == set(handles)

@@ -169,7 +169,7 @@ def test_memory_is_given_back_ahead_of_a_fast_growth() -> None:
     memory.measure(1_000, 0.0)
     counts = SlabCounts(0, memory.most_slabs(), 0)
     assert memory.decide(counts).evict == 0
-    memory.measure(1_400, 0.1)  # 4,000 a second: 1,000 within the look-ahead
+    memory.measure(1_400, 0.1)  # 4,000 a second: 1,000 in the next 0.25 s
     assert memory.decide(counts) == (0, 0, 14, True)
     memory.measure(1_400, 0.2)
     assert memory.decide(counts).evict == 4

@@ -7,7 +7,7 @@ from tiresias.services.remote_memory.slabs.slab_table import SlabMapping
 PENDING, ANSWERED, FAILED = "pending", "answered", "failed"
 
 
-class PageRequest:
+class SlabRequest:
     """Consecutive pages of one slab.
 
     Attributes:
