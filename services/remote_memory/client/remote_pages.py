@@ -23,10 +23,10 @@ from tiresias.services.remote_memory.client.disk_pages import DiskPages
 from tiresias.services.remote_memory.client.donor_link import DonorLink
 from tiresias.services.remote_memory.client.donor_links import DonorLinks
 from tiresias.services.remote_memory.client.page_counters import PageCounters
-from tiresias.services.remote_memory.client.slab_request import FAILED, PENDING, SlabRequest
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.client.slab_events import SlabEvents
 from tiresias.services.remote_memory.client.slab_placements import SlabPlacements
+from tiresias.services.remote_memory.client.slab_request import FAILED, PENDING, SlabRequest
 from tiresias.services.remote_memory.slabs.slab_table import PageRange, SlabTable
 from tiresias.services.wire.channel import Buffer
 
