@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
@@ -19,6 +20,8 @@ from tiresias.protocol.job_log import log_line
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 NOT_EXECUTABLE = 127
+END_S, PAUSE_S = 30.0, 0.5
+PARKED_END_S = 2.0  # a few seconds after the save of a preempted job, what is left of it is killed
 
 
 class RegisteredProgram:
@@ -63,7 +66,7 @@ class RegisteredProgram:
             log_line(f"parameter service: {self._command[0]} ended with exit code {code}; it starts again")
             self._register()
             code = self._started()
-        self._end_job()
+        self._end_job(PARKED_END_S if code == EXIT_REQUEUE or self._asked_to_end else END_S)
         return code
 
     def _started(self) -> int:
@@ -81,8 +84,15 @@ class RegisteredProgram:
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
-    def _end_job(self) -> None:
-        try:
-            self._end()
-        except TiresiasError as error:
-            log_line(f"parameter service: {error}; the manager removes the silent job later")
+    def _end_job(self, seconds: float) -> None:
+        """End the job at the service; a standby may have to replace the manager first."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                self._end()
+            except TiresiasError as error:
+                if time.monotonic() < deadline and not self._asked_to_end:
+                    time.sleep(PAUSE_S)
+                    continue
+                log_line(f"parameter service: {error}; the manager removes the silent job later")
+            return

@@ -28,7 +28,13 @@ from tiresias.services.wire.channel import Buffer, frame_of
 from tiresias.services.wire.session_messages import Accepted
 
 LOCATE_TIMEOUT_S = 120.0
+LOST_AFTER_S = 5.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.1
+UNKNOWN = ("unknown", 0)  # state and epoch in the answer of an aggregator that has nothing of a tensor
+
+
+class TensorLost(Unavailable):
+    """The state folder of an aggregator is lost, and the job resumes from its checkpoint."""
 
 
 class ServiceClient:
@@ -163,18 +169,38 @@ class ServiceClient:
                 the assigned aggregator where none has it.
         """
         deadline = time.monotonic() + self._locate_timeout_s
+        lost_at = float("inf")
         for pause in _pauses():
-            answers: list[Located | None] = []
-            for address in dict.fromkeys([tensor.address, *tensor.before, *self._directory.addresses()]):
-                answers.append(self._links.locate(address, tensor))
-                if found := self._followed(address, answers[-1], tensor, declared):
+            listed = self._directory.addresses()
+            answers: dict[str, Located | None] = {}
+            for address in dict.fromkeys([tensor.address, *tensor.before, *listed]):
+                answers[address] = self._links.locate(address, tensor)
+                if found := self._followed(address, answers[address], tensor, declared):
                     return found
                 if not tensor.waits and tensor.parts is not None:
                     return Located(tensor.name, "answered", "", 0, 0, 0)  # the answer has arrived meanwhile
-            if not declared and answers[0] is not None and answers[0].state == "unknown":
-                return answers[0]
+            first = answers[tensor.address]
+            if not declared and first is not None and first.state == "unknown":
+                return first
+            is_lost = declared and tensor.epoch > 0 and self._is_lost(answers, tensor, listed)
+            lost_at = min(lost_at, time.monotonic() + LOST_AFTER_S) if is_lost else float("inf")
+            if time.monotonic() > lost_at:
+                raise TensorLost(
+                    f"parameter service: the master copy of tensor {tensor.name} is lost: resume from the checkpoint"
+                )
             _pause_until(deadline, pause, f"tensor {tensor.name}: no aggregator has its master copy")
         raise AssertionError("the loop ends by a return or an exception")
+
+    def _is_lost(self, answers: dict[str, Located | None], tensor: ClientTensor, listed: list[str]) -> bool:
+        """Return whether no aggregator has a master copy that this run has used before.
+
+        An aggregator that gave it up would name the next one. So it is lost where the last known master does not know it, or
+        where none of the aggregators of a complete directory does.
+        """
+        unknown = [address for address, found in answers.items() if found and (found.state, found.epoch) == UNKNOWN]
+        everywhere = self._directory.is_complete() and bool(listed) and set(listed) <= set(unknown)
+        answered = [address for address, found in answers.items() if found]
+        return unknown == answered and (everywhere or tensor.address in unknown)
 
     def _followed(self, address: str, located: Located | None, tensor: ClientTensor, declared: bool) -> Located | None:
         """Take over an answer, one step further where it names another aggregator."""

@@ -3,9 +3,10 @@
     python -m tests.services.parameter_service.kills [--kills 200] [--jobs 10] [--seed 1] [--out kills.json]
 
 Jobs of two users train in numpy through the service. A killed manager is replaced by its standby, a killed aggregator by a new
-Slurm job on the same state folder, and a killed program trains again from its first step. Ended jobs are replaced by new ones
-until all kills are made. The exit code is 1 where the parameters of a job differ from those of a training in one process by more
-than 1e-6, more aggregators than the budget were in the queue, or one was left at the end.
+Slurm job on the same state folder, where the node is lost without that folder; a killed program resumes from its newest checkpoint,
+as do the programs that have lost a master copy. Ended jobs are replaced by new ones until all kills are made. The exit code is 1
+where the parameters of a job differ from those of a training in one process by more than 1e-6, more aggregators than the budget
+were in the queue, or one was left at the end.
 """
 
 from __future__ import annotations
@@ -23,19 +24,24 @@ import numpy as np
 from tests.polling import pauses
 from tests.services.parameter_service.numpy_training import alone
 from tests.services.parameter_service.service_on_slurm import SERVICE, Service, until
+from tiresias.errors import TiresiasError
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
 USERS, STEPS, GPU_S = ("alice", "bob"), 150, 0.03
-BUDGET, END_S, MOST_RUNS = 12, 600.0, 100_000
+BUDGET, END_S = 12, 600.0
+KINDS = ("manager", "aggregator", "node", "program")
+PROGRAM = "/opt/tiresias/tests/services/parameter_service/train_rank.py"
+PATTERNS = {
+    "aggregator": ".*parameter_service.aggregator ",
+    "node": ".*parameter_service.aggregator ",
+    "program": PROGRAM,
+}
 SCRIPT = """#!/bin/sh
-export PYTHONPATH=$PYTHONPATH:/opt/tiresias OMP_NUM_THREADS=1 TIRESIAS_PARAMETER_SERVICE=/shared/{name}.json
-register="python3 -m tiresias.services.parameter_service.agent.register --job {name} --out /shared/{name}.json"
-SLURM_RESTART_COUNT=0
-until $register --manager /shared/service/published.json --servers 2 --workers 2 &&
-  srun -n 2 -K1 python3 /opt/tiresias/tests/services/parameter_service/train_rank.py {seed} {steps} {gpu_s} /shared/{name}.npz
-do SLURM_RESTART_COUNT=$((SLURM_RESTART_COUNT + 1)); export SLURM_RESTART_COUNT; done
-until $register --end; do sleep 0.5; done
+export PYTHONPATH=$PYTHONPATH:/opt/tiresias OMP_NUM_THREADS=1
+exec python3 -m tiresias.services.parameter_service.agent.register --job {name} --out /shared/{name}.json \\
+  --manager /shared/service/published.json --servers 2 --workers 2 --restarts 1000 -- \\
+  srun -n 2 -K1 python3 {program} {seed} {steps} {gpu_s} /shared/{name}.npz
 """
 
 
@@ -71,22 +77,28 @@ class Campaign:
             name = f"job{number}"
             self.seeds[name] = number
             script = self._cluster.shared / f"{name}.sh"
-            script.write_text(SCRIPT.format(name=name, seed=number, steps=STEPS, gpu_s=GPU_S))
+            script.write_text(SCRIPT.format(name=name, program=PROGRAM, seed=number, steps=STEPS, gpu_s=GPU_S))
             command = ["sbatch", "--parsable", "-n", "2", "-o", f"/shared/{name}.out", f"/shared/{name}.sh"]
             self._running[name] = self._cluster.run(command, user=USERS[number % 2]).stdout.strip()
 
     def kill(self) -> None:
         """Kill one process."""
-        kind = self._chance.choice(("manager", "aggregator", "program"))
+        kind = self._chance.choice(KINDS)
         if kind == "manager":
-            self._service.signal("KILL")
+            try:
+                self._service.signal("KILL")
+            except TiresiasError:
+                return  # the standby has not taken over yet
             self._service.start()
         else:
-            pattern = "parameter_service.aggregator " if kind == "aggregator" else "train_rank.py"
-            found = self._cluster.run(["pgrep", "-f", f"^[^ ]*python3 .*{pattern}"], check=False).stdout.split()
+            found = self._cluster.run(
+                ["pgrep", "-fa", f"^[^ ]*python3 {PATTERNS[kind]}"], check=False
+            ).stdout.splitlines()
             if not found:
                 return
-            self._cluster.run(["kill", "-KILL", self._chance.choice(found)], check=False)
+            pid, *words = self._chance.choice(found).split()
+            removed = f"; rm -rf {Path(words[-1]).parent}" if kind == "node" else ""
+            self._cluster.run(["sh", "-c", f"kill -KILL {pid}{removed}"], check=False)
         self.kills[kind] += 1
 
     def watch(self, seconds: float) -> None:
@@ -111,6 +123,19 @@ class Campaign:
             if problem := _problem(self._cluster.shared / f"{name}.npz", seed):
                 wrong[name] = problem
         return wrong
+
+    def resumed(self) -> dict[str, int]:
+        """Return how many runs resumed from a checkpoint, how many had none yet, and the steps that they made again."""
+        files = [self._cluster.shared / f"{name}.runs" for name in self.seeds]
+        lines = [line.split() for file in files if file.exists() for line in file.read_text().splitlines()]
+        lost = [int(before) - int(step) for step, before in lines]
+        begun_anew = sum(step == "0" for step, _ in lines)
+        return {
+            "resumed": len(lost) - begun_anew,
+            "begun_anew": begun_anew,
+            "steps_lost": sum(lost),
+            "most_steps_lost": max(lost, default=0),
+        }
 
     def stop(self) -> None:
         for manager in self._service.managers:
@@ -162,7 +187,7 @@ def _run(campaign: Campaign, kills: int) -> dict[str, object]:
     campaign.stop()
     return {
         "kills": dict(campaign.kills), "jobs": len(campaign.seeds), "wrong": wrong, "most_aggregators": campaign.most_aggregators,
-        "seconds": round(time.monotonic() - began),
+        **campaign.resumed(), "seconds": round(time.monotonic() - began),
     }  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,10 @@ from tiresias.services.parameter_service.agent import (
     ServiceHook,
     average_by_service,
 )
+from tiresias.services.parameter_service.agent.service_client import LOST_AFTER_S, TensorLost
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
+from tiresias.services.parameter_service.aggregator.adopt import adopt_job
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
 
 BAR = 1e-6
 
@@ -316,6 +322,41 @@ def test_a_rank_that_never_pushes_ends_its_own_job_alone(deployment: Deployment)
     optimizer.close()
     other.train()
     check(other, "sgd")
+
+
+def test_a_lost_state_folder_is_one_line_and_the_job_resumes(deployment: Deployment) -> None:
+    """As after the loss of a node: an aggregator without the folder of the old one gets the job from the manager."""
+    place, other = deployment.aggregator(), deployment.aggregator()
+    job, model, plain = deployment.job("job", 1, place, other), network(), network()
+    optimizer = ParameterServiceOptimizer(OPTIMIZERS["momentum"](model.parameters()), model, job=job(0))
+    reference = OPTIMIZERS["momentum"](plain.parameters())
+    made_steps(plain, reference, 0, 10)
+    made_steps(model, optimizer, 0, 5)
+    saved = {"model": copy.deepcopy(model.state_dict()), "optimizer": optimizer.state_dict()}
+    made_steps(model, optimizer, 5, 6)
+    place.kill()
+    shutil.rmtree(place.folder / "state")
+    place.start()
+    adopt_job(place.address, deployment.key, AdoptJob("job", job(0).key.hex(), 1, 1 << 30))
+    began = time.monotonic()
+    with pytest.raises(TensorLost, match="is lost: resume from the checkpoint"):
+        made_steps(model, optimizer, 6, 7)
+    assert time.monotonic() - began < 2 * LOST_AFTER_S + 10
+    optimizer.close()
+    again = network()
+    resumed = ParameterServiceOptimizer(OPTIMIZERS["momentum"](again.parameters()), again, job=job(0, run=1))
+    resumed.load_state_dict(saved["optimizer"])
+    again.load_state_dict(saved["model"])
+    made_steps(again, resumed, 5, 10)
+    assert difference(again, plain) == 0
+    resumed.close()
+
+
+def made_steps(model: torch.nn.Module, optimizer: torch.optim.Optimizer, first: int, last: int) -> None:
+    for step in range(first, last):
+        optimizer.zero_grad()
+        backward(model, step, 0)
+        optimizer.step()
 
 
 def test_an_aggregator_that_is_gone_is_one_line(deployment: Deployment) -> None:
