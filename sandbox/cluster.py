@@ -127,6 +127,8 @@ class Cluster(CommandsInside):
         wait_until(
             lambda: not self.init.alive(), 30, lambda: f"cluster {self.spec.name!r} does not stop: pid {self.init.pid}"
         )
+        if self.spec.memory_limits:
+            host.remove_memory_cgroup(self.spec.name)
 
     def alive(self) -> bool:
         """Return whether the cluster runs."""

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
@@ -21,6 +21,7 @@ TOOLS = {
     "setpriv": "util-linux",
     "ip": "iproute2",
 }
+MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -58,6 +59,27 @@ def user_namespace() -> list[str]:
         "the sandbox needs root, or user namespaces with subordinate ids (package uidmap and a line for this user "
         f"in /etc/subuid and /etc/subgid): {tried.stderr.decode(errors='replace').strip().splitlines()[-1]}"
     )
+
+
+def memory_cgroup(name: str) -> Path:
+    """Create and return the memory cgroup of a cluster.
+
+    Raises:
+        TiresiasError: This machine has no memory cgroup v1 with a limit of swap, or this user may not create one.
+    """
+    if not (MEMORY_CGROUPS / "memory.memsw.limit_in_bytes").exists() or os.geteuid():
+        raise TiresiasError("--memory-limits needs root and a memory cgroup v1 with a limit of swap (swapaccount=1)")
+    folder = MEMORY_CGROUPS / f"tiresias-sandbox-{name}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def remove_memory_cgroup(name: str) -> None:
+    """Remove the memory cgroup of a cluster whose processes have ended; it may be absent."""
+    folder = MEMORY_CGROUPS / f"tiresias-sandbox-{name}"
+    for path, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            Path(path).rmdir()
 
 
 def remove_tree(folder: Path) -> None:

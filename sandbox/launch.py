@@ -64,9 +64,17 @@ def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None
         "--bind", str(paths.bytecode_folder(spec.suite)), BYTECODE,
         "--ro-bind", str(folder / "etc/hosts"), "/etc/hosts",
         *_project(),
+        *(_memory_limits(spec.name) if spec.memory_limits else ()),
         *(("--ro-bind", str(pyslurm), "/opt/pyslurm") if pyslurm else ()),
         *(("--bind", str(folder / "db"), "/var/lib/mysql") if spec.accounting else ()),
     ]  # fmt: skip
+
+
+def _memory_limits(name: str) -> Sequence[str]:
+    """Devices for the swap of a job, and a memory cgroup of the cluster in place of the host's root."""
+    devices = [f"/dev/{device}" for device in ("fuse", "loop-control", *(f"loop{number}" for number in range(8)))]
+    binds = [word for device in devices for word in ("--dev-bind-try", device, device)]
+    return ["--ro-bind", "/sys", "/sys", "--bind", str(host.memory_cgroup(name)), str(host.MEMORY_CGROUPS), *binds]
 
 
 def _setenv() -> Sequence[str]:

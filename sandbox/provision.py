@@ -44,7 +44,7 @@ def _configuration(spec: ClusterSpec, etc: Path) -> None:
         (etc / "topology.yaml").write_text(slurm_conf.topology_yaml(spec))
     elif spec.topology != "flat":
         (etc / "topology.conf").write_text(slurm_conf.topology_conf(spec))
-    (etc / "cgroup.conf").write_text(slurm_conf.cgroup_conf(spec.suite))
+    (etc / "cgroup.conf").write_text(slurm_conf.cgroup_conf(spec.suite, spec.memory_limits))
     (etc / "hosts").write_text(slurm_conf.hosts(spec))
     if wired:
         shutil.copy(job_submit, etc / "job_submit.lua")

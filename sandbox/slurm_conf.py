@@ -41,6 +41,8 @@ class ClusterSpec:
     scheduler: Literal["backfill", "builtin"] = "backfill"
     accounting: bool = False
     hooks: bool = True
+    # Slurm's task/cgroup limits memory and swap of jobs, in a memory cgroup (v1) of the cluster; FUSE and loop devices; root only
+    memory_limits: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,6 +132,7 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
         **(_accounting() if spec.accounting else {}),
         **({"JobSubmitPlugins": "lua"} if job_submit else {}),
         **({"EpilogSlurmctld": POKE} if hooks else {}),
+        **({"TaskPlugin": "task/cgroup"} if spec.memory_limits else {}),
         **({} if spec.topology in ("flat", "yaml") else {"TopologyPlugin": f"topology/{spec.topology}"}),
         **spec.settings,
     }
@@ -197,8 +200,10 @@ def _racks(spec: ClusterSpec) -> list[str]:
     return [",".join(spec.node_names[first : first + spec.nodes_per_rack]) for first in firsts]
 
 
-def cgroup_conf(suite: str) -> str:
+def cgroup_conf(suite: str, memory_limits: bool = False) -> str:
     """Return cgroup.conf without cgroups; 22.05 has no such setting, but its v1 plugin does nothing until it is used."""
+    if memory_limits:
+        return "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nConstrainSwapSpace=yes\nAllowedSwapSpace=0\n"
     return f"CgroupPlugin={'cgroup/v1' if suite == 'bookworm' else 'disabled'}\n"
 
 

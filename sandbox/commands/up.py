@@ -60,6 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--scheduler", choices=("backfill", "builtin"), default=default.scheduler, help="default: %(default)s"
     )
     parser.add_argument("--accounting", action="store_true", help="slurmdbd and MariaDB, with accounts and an Operator")
+    parser.add_argument(
+        "--memory-limits",
+        action="store_true",
+        help="task/cgroup limits memory and swap of jobs; needs root and memory cgroups of version 1",
+    )
     parser.add_argument("--no-hooks", dest="hooks", action="store_false", help="no job_submit, prolog and epilog hooks")
     parser.add_argument(
         "--slurm-conf-line",

@@ -30,6 +30,7 @@ from tiresias.slurm_plugin.doctor import (
     folder_checks,
     host_checks,
     image_tools_check,
+    job_swap_check,
     learned_placement_check,
     limit_checks,
     parameter_service_check,
@@ -66,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
-    found = [image_tools_check.finding(here_only=True)] if args.node else list(_check(load_config(args.config, {})))
+    found = list(_check_node() if args.node else _check(load_config(args.config, {})))
     found.sort(key=lambda each: -each.level)
     if args.json:
         print_json([{**each._asdict(), "level": each.level.name.lower()} for each in found])
@@ -106,6 +107,11 @@ def _check(config: Config) -> Iterator[Finding]:
     yield recorder_check.finding()
     yield image_tools_check.finding(here_only=False)
     yield from plugin_checks.findings()
+
+
+def _check_node() -> Iterator[Finding]:
+    yield image_tools_check.finding(here_only=True)
+    yield job_swap_check.finding()
 
 
 def _table(found: list[Finding]) -> Table:

@@ -1,0 +1,51 @@
+"""The store of a swap with donors: a region of the client (client/remote_pages.py)."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from tiresias.services.remote_memory.client.region_settings import RegionSettings
+from tiresias.services.remote_memory.client.remote_pages import RemotePages
+from tiresias.services.remote_memory.job_swap.swap_area import PAGE_BYTES
+from tiresias.services.remote_memory.messages.job_key import job_key
+from tiresias.services.wire.peer_identity import agent_identity
+from tiresias.services.wire.private_files import read_service_key
+
+
+class RegionStore:
+    """Pages on donors, with copies on local disk.
+
+    Args:
+        settings: The region's.
+    """
+
+    def __init__(self, settings: RegionSettings) -> None:
+        self._region = RemotePages(settings)
+
+    def read(self, offset: int, into: memoryview) -> None:
+        """Fill `into`."""
+        self._region.read_into(offset // PAGE_BYTES, into)
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Store `data`."""
+        self._region.write(offset // PAGE_BYTES, data)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the region's counters."""
+        return self._region.statistics()
+
+    def close(self) -> None:
+        """End the region."""
+        self._region.close()
+
+
+def open_region(
+    job: str, size: int, donors: tuple[str, ...], key_file: Path, disk: Path, slab_bytes: int
+) -> RegionStore:
+    """Return the store of a job's swap."""
+    key = job_key(read_service_key(key_file), job)
+    identity = agent_identity(job, zlib.crc32(os.uname().nodename.encode()) % 1_000_000, 0)  # a number of this node
+    return RegionStore(RegionSettings(identity, key, donors, disk, size // PAGE_BYTES, slab_bytes=slab_bytes))

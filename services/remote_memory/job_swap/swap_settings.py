@@ -1,0 +1,117 @@
+"""The configuration of jobs' swap on a node: a JSON file that only root can read.
+
+disk               folder on local disk for the copies of pages (of all pages where no donor has them); no tmpfs
+donors             addresses of donors, host:port; default: none
+service_key_file   file with the service's key, mode 0600; needed with donors
+slab_mib           size of a slab, the same as that of the donors; default 64
+most_mib           bound of one job's swap on this node; default 65536
+most_jobs          jobs with a swap at the same time; default 1: the kernel spreads the pages of all jobs over all swap devices
+zram_mib           size of a device in compressed memory that is filled first; default 0: none
+requests           folder with a file for each job, named by its id, that contains the request; default: none
+request_variable   the prolog's variable that contains the request otherwise; default SLURM_JOB_EXTRA
+run                folder for locks and logs, on a tmpfs; default /run/tiresias/remote-memory
+cgroups            patterns of the memory cgroup of a job; {job} is its id; default: those of Slurm's cgroup plugins
+start_timeout_s    bound of the prolog's wait; default 15
+swap_off_timeout_s bound of swapoff, after which the pages are given up; default 30
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiresias.errors import UsageError
+from tiresias.services.remote_memory.job_swap.job_cgroup import PATTERNS
+from tiresias.services.wire.private_files import private_json
+
+RUN = "/run/tiresias/remote-memory"
+VARIABLE = "SLURM_JOB_EXTRA"
+_TEXTS = {"run": RUN, "requests": "", "request_variable": VARIABLE, "service_key_file": ""}
+_WHOLE = {"most_mib": 65536, "most_jobs": 1, "zram_mib": 0, "slab_mib": 64}
+_SECONDS = {"start_timeout_s": 15.0, "swap_off_timeout_s": 30.0}
+_MAY_BE_ZERO = {"zram_mib"}
+KEYS = ("disk", "donors", "cgroups", *_TEXTS, *_WHOLE, *_SECONDS)
+
+
+class SwapSettings(NamedTuple):
+    """A checked configuration; see the module for the keys."""
+
+    disk: Path
+    donors: tuple[str, ...]
+    cgroups: tuple[str, ...]
+    run: Path
+    requests: Path | None
+    request_variable: str
+    service_key_file: Path | None
+    most_bytes: int
+    most_jobs: int
+    zram_bytes: int
+    slab_bytes: int
+    start_timeout_s: float
+    swap_off_timeout_s: float
+
+
+def read_swap_settings(path: Path) -> SwapSettings:
+    """Read the configuration.
+
+    Raises:
+        UsageError: The file, a key or a value is wrong; one line that names it.
+    """
+    content = private_json(path)
+    if unknown := content.keys() - set(KEYS):
+        raise UsageError(f"{path}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
+    try:
+        return _checked(content)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _checked(content: Mapping[str, Any]) -> SwapSettings:
+    texts = {key: _text(content, key, default) for key, default in _TEXTS.items()}
+    whole = {key: _whole(content, key, default) for key, default in _WHOLE.items()}
+    donors = _texts(content, "donors", ())
+    if donors and not texts["service_key_file"]:
+        raise ValueError("service_key_file is missing; donors need it")
+    return SwapSettings(
+        Path(_text(content, "disk", None)),
+        donors,
+        _texts(content, "cgroups", PATTERNS),
+        Path(texts["run"]),
+        Path(texts["requests"]) if texts["requests"] else None,
+        texts["request_variable"],
+        Path(texts["service_key_file"]) if donors else None,
+        whole["most_mib"] << 20,
+        whole["most_jobs"],
+        whole["zram_mib"] << 20,
+        whole["slab_mib"] << 20,
+        *(_seconds(content, key, default) for key, default in _SECONDS.items()),
+    )
+
+
+def _text(content: Mapping[str, Any], key: str, default: str | None) -> str:
+    value = content.get(key, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is missing" if value is None else f"{key} is no text")
+    return value
+
+
+def _texts(content: Mapping[str, Any], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    value = content.get(key, default)
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) and each for each in value):
+        raise ValueError(f"{key} is no list of texts")
+    return tuple(value)
+
+
+def _whole(content: Mapping[str, Any], key: str, default: int) -> int:
+    value, least = content.get(key, default), 0 if key in _MAY_BE_ZERO else 1
+    if type(value) is not int or not least <= value < 1 << 40:
+        raise ValueError(f"{key} = {value!r}; give a whole number from {least} on")
+    return value
+
+
+def _seconds(content: Mapping[str, Any], key: str, default: float) -> float:
+    value = content.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.1 <= value <= 600:
+        raise ValueError(f"{key} = {value!r}; give seconds from 0.1 to 600")
+    return float(value)

@@ -1,0 +1,39 @@
+"""A program with more memory than its cgroup: writes pages in random order and checks each against what it wrote.
+
+python swapping.py MIB WRITES
+"""
+
+from __future__ import annotations
+
+import mmap
+import random
+import sys
+
+PAGE = 4096
+
+
+def content(page: int, version: int) -> bytes:
+    """Return the first bytes of a page."""
+    return (page << 32 | version).to_bytes(8, "little")
+
+
+def main(mib: int, writes: int) -> None:
+    """Write all pages, `writes` random ones again, and check all."""
+    pages, chance = mib << 8, random.Random(7)
+    memory = mmap.mmap(-1, mib << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    versions = [0] * pages
+    for page in range(pages):
+        memory[page * PAGE : page * PAGE + 8] = content(page, 0)
+    print("filled", flush=True)
+    for _ in range(writes):
+        page = chance.randrange(pages)
+        assert memory[page * PAGE : page * PAGE + 8] == content(page, versions[page]), page
+        versions[page] += 1
+        memory[page * PAGE : page * PAGE + 8] = content(page, versions[page])
+    for page in range(pages):
+        assert memory[page * PAGE : page * PAGE + 8] == content(page, versions[page]), page
+    print("checked", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,204 @@
+"""Swap of a job on real devices: a job that dies without it, ends and crashes of each part, and what remains."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.services.remote_memory.job_swap.swap_node import SWAPPING, SwapNode, until
+from tiresias.services.remote_memory.job_swap import loop_devices, zram_devices
+from tiresias.services.remote_memory.job_swap.swap_area import swaps
+
+pytestmark = pytest.mark.xdist_group("job swap")  # devices are the machine's
+
+JOB, REQUEST = "7001", "remote-mem=320M"
+
+
+def device_of(job: str = JOB) -> str:
+    return next(each.path for each in loop_devices.own_devices() if each.job == job)
+
+
+def memsw(cgroup: Path) -> int:
+    return int((cgroup / "memory.memsw.limit_in_bytes").read_text())
+
+
+def allows_swap(cgroup: Path) -> bool:
+    return memsw(cgroup) == (64 + 320) << 20
+
+
+def test_a_job_is_killed_without_a_swap(node: SwapNode) -> None:
+    process = node.swapping(node.cgroup(JOB, 64), 256, 1)
+    assert process.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_a_job_finishes_with_a_swap_and_nothing_remains(node: SwapNode) -> None:
+    cgroup = node.cgroup(JOB, 64)
+    assert node.call("prolog", JOB, REQUEST) == ""
+    until(lambda: allows_swap(cgroup), "the limit is raised")
+    output, errors = node.swapping(cgroup, 256, 20000).communicate(timeout=240)
+    assert output.split() == ["filled", "checked"], errors
+    log = node.call("epilog", JOB)
+    assert '"failed": 0' in log
+    assert node.left(JOB) == []
+
+
+def test_a_limit_is_raised_again_after_slurm_has_written_it(node: SwapNode) -> None:
+    node.call("prolog", JOB, REQUEST)
+    cgroup = node.cgroup(JOB, 64)
+    step = cgroup / "step_0"
+    step.mkdir()
+    for folder in (cgroup, step):
+        (folder / "memory.limit_in_bytes").write_text(str(64 << 20))
+        (folder / "memory.memsw.limit_in_bytes").write_text(str(64 << 20))
+        until(functools.partial(allows_swap, folder), "the limit is raised", 0.9)
+    step.rmdir()
+
+
+def test_another_job_has_no_swap(node: SwapNode) -> None:
+    node.call("prolog", JOB, REQUEST)
+    other = node.cgroup("7002", 64)
+    assert node.swapping(other, 128, 1).wait(60) == -signal.SIGKILL
+    assert swaps()[device_of()].used == 0
+
+
+@pytest.mark.slow
+def test_a_killed_server_ends_the_processes_that_need_their_pages_and_nothing_else(node: SwapNode) -> None:
+    cgroup = node.cgroup(JOB, 64)
+    node.call("prolog", JOB, REQUEST)
+    process = node.swapping(cgroup, 192, 10**9)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "filled\n"
+    os.kill(node.server(JOB), signal.SIGKILL)
+    assert process.wait(30) == -signal.SIGBUS
+    started = time.monotonic()
+    node.call("epilog", JOB)
+    assert time.monotonic() - started < 10
+    assert node.left(JOB) == []
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_is_given_up_in_time(node: SwapNode) -> None:
+    cgroup = node.cgroup(JOB, 64)
+    node.call("prolog", JOB, REQUEST)
+    process = node.swapping(cgroup, 192, 10**9)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "filled\n"
+    os.kill(node.server(JOB), signal.SIGSTOP)
+    started = time.monotonic()
+    node.call("epilog", JOB)  # the job's process lives: the worst case
+    assert time.monotonic() - started < 15
+    assert process.wait(30) == -signal.SIGBUS
+    assert node.left(JOB) == []
+
+
+def test_both_parts_can_be_repeated(node: SwapNode) -> None:
+    node.call("epilog", JOB)
+    for _ in range(2):
+        node.call("prolog", JOB, REQUEST)
+        assert len([each for each in loop_devices.own_devices() if each.job == JOB]) == 1
+    for _ in range(2):
+        node.call("epilog", JOB)
+        assert node.left(JOB) == []
+
+
+def test_a_second_job_of_the_node_is_refused_and_runs_without(node: SwapNode) -> None:
+    node.call("prolog", JOB, REQUEST)
+    reason = node.call("prolog", "7002", REQUEST)
+    assert "this node has the swap of job 7001" in reason
+    assert "7001" in (node.run / "7002.refused").read_text()
+    node.call("epilog", "7002")
+    assert node.left("7002") == []
+    assert device_of()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "reason"),
+    [
+        ("remote-mem=0", "size above 0"),
+        ("remote-mem=-1G", "size above 0"),
+        ("remote-mem=1G remote-mem=2G", "one size"),
+        ("remote-mem=65G", "this node gives 65536 MiB"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_one_line(node: SwapNode, request_text: str, reason: str) -> None:
+    found = node.call("prolog", JOB, request_text)
+    assert reason in found
+    assert found.count("\n") == 1
+    node.call("epilog", JOB)
+    assert node.left(JOB) == []
+
+
+def test_a_disk_that_is_too_small_is_refused(node: SwapNode) -> None:
+    node.configure(most_mib=1 << 30)
+    assert "takes no swap of" in node.call("prolog", JOB, "remote-mem=900T")
+    assert [each for each in node.left(JOB) if not each.endswith((".refused", ".log"))] == []
+
+
+def test_devices_of_others_are_left_as_they_are(node: SwapNode, tmp_path: Path) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(bytes(1 << 20))
+    path = subprocess.check_output(["losetup", "--find", "--show", str(file)], text=True).strip()
+    try:
+        node.call("prolog", JOB, REQUEST)
+        node.call("epilog", JOB)
+        loop_devices.detach_device(path, JOB)
+        loop_devices.detach_device(path, "")
+        assert str(file) in subprocess.check_output(["losetup", "--all"], text=True)
+    finally:
+        subprocess.check_call(["losetup", "--detach", path])
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_time_leaves_what_the_epilog_removes(node: SwapNode) -> None:
+    chance = random.Random(3)
+    for _ in range(25):
+        prolog = node.start("prolog", JOB, REQUEST)
+        time.sleep(chance.uniform(0.05, 0.6))  # not a wait for something: the time of the kill is what is tested
+        if chance.random() < 0.5 and (server := node.server(JOB)):
+            os.kill(server, signal.SIGKILL)
+        prolog.kill()
+        prolog.communicate()
+        epilog = node.start("epilog", JOB)
+        time.sleep(chance.uniform(0.05, 0.5))
+        epilog.kill()
+        epilog.communicate()
+        node.call("epilog", JOB)
+        assert node.left(JOB) == []
+
+
+@pytest.mark.slow
+def test_compressed_memory_is_filled_first(node_of: Callable[..., SwapNode]) -> None:
+    if not zram_devices.CONTROL.exists():
+        pytest.skip("the kernel has no zram")
+    node = node_of(zram_mib=64)
+    cgroup = node.cgroup(JOB, 64)
+    node.call("prolog", JOB, REQUEST)
+    process = node.swapping(cgroup, 112, 10**9)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "filled\n"
+    zram = next(each.path for each in zram_devices.own_devices() if each.job == JOB)
+    assert swaps()[zram].used > 16 << 20
+    assert swaps()[device_of()].used == 0
+    process.kill()
+    process.communicate()
+    node.call("epilog", JOB)
+    assert node.left(JOB) == []
+
+
+def test_the_swap_process_is_in_no_cgroup_of_the_job(node: SwapNode) -> None:
+    cgroup = node.cgroup(JOB, 64)
+    node.call("prolog", JOB, REQUEST)
+    assert str(node.server(JOB)) not in (cgroup / "cgroup.procs").read_text().split()
+    status = Path(f"/proc/{node.server(JOB)}/status").read_text()
+    locked, resident = (int(status.split(f"{name}:")[1].split()[0]) for name in ("VmLck", "VmRSS"))
+    assert locked >= resident * 0.9
+    assert SWAPPING not in status

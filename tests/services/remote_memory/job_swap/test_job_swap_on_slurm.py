@@ -1,0 +1,127 @@
+"""Swap of jobs on a private Slurm whose task/cgroup limits memory and swap: prolog and epilog start and remove it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.services.remote_memory.job_swap.swap_node import SWAPPING, missing, until
+from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.slurm_conf import ClusterSpec
+from tiresias.services.remote_memory.job_swap import loop_devices, removal
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.xdist_group("job swap")]
+
+SCRIPT = """#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONPATH=/opt/tiresias/src
+exec python3 -m tiresias.services.remote_memory.job_swap {part} /shared/swap.json 2>> /shared/{part}.log
+"""
+RUN = "/run/tiresias/remote-memory"
+ENDED = ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT")
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Cluster]:
+    """A cluster with one node, limits of memory and swap, and the prolog."""
+    if reason := missing():
+        pytest.skip(reason)
+    settings = {"Prolog": "/shared/prolog.sh", "Epilog": "/shared/epilog.sh", "PrologFlags": "Alloc"}
+    spec = ClusterSpec(
+        name=f"swap-{os.getpid()}", nodes=1, gpus_per_node=0, memory_limits=True, hooks=False, settings=settings
+    )
+    cluster = Cluster.up(spec, report=print)
+    for part in ("prolog", "epilog"):
+        file = cluster.shared / f"{part}.sh"
+        file.write_text(SCRIPT.format(part=part))
+        file.chmod(0o755)
+    file = cluster.shared / "swap.json"
+    file.touch(mode=0o600)
+    file.write_text(json.dumps({"disk": "/shared"}))
+    (cluster.shared / "swapping.py").write_bytes(Path(SWAPPING).read_bytes())
+    yield cluster
+    cluster.down()
+
+
+def submit(cluster: Cluster, user: str, mib: int, *options: str, writes: int = 2000) -> str:
+    """Submit a job of 48 MiB that needs more."""
+    script = f"python3 /shared/swapping.py {mib} {writes}"
+    words = ["sbatch", "--parsable", "--mem=48M", "--output=/shared/%j.out", *options, "--wrap", script]
+    return cluster.run(words, user=user).stdout.strip()
+
+
+def state(cluster: Cluster, job: str) -> str:
+    shown = cluster.run(["scontrol", "show", "job", job]).stdout
+    return shown.split("JobState=")[1].split()[0]
+
+
+def end(cluster: Cluster, job: str) -> str:
+    """Return the state in which a job ended."""
+    return str(until(lambda: (found := state(cluster, job)) in ENDED and found, f"job {job} ends", 150))
+
+
+def inside(cluster: Cluster, *words: str) -> str:
+    return cluster.run(words, check=False).stdout
+
+
+def test_a_job_that_is_killed_without_finishes_with_it(limited: Cluster) -> None:
+    assert end(limited, submit(limited, "alice", 128)) == "OUT_OF_MEMORY"
+    job = submit(limited, "alice", 128, "--extra=remote-mem=160M")
+    assert end(limited, job) == "COMPLETED", (limited.shared / f"{job}.out").read_text()
+    assert "checked" in (limited.shared / f"{job}.out").read_text()
+    until(lambda: f"job {job}: " in (limited.shared / "epilog.log").read_text(), "the epilog removes it")
+    assert not list(loop_devices.own_devices())
+    assert inside(limited, "ls", RUN).split() == ["prolog.lock"]
+
+
+def test_a_job_of_another_user_on_the_node_has_none_of_it(limited: Cluster) -> None:
+    first = submit(limited, "alice", 128, "--extra=remote-mem=160M", writes=10**9)
+    until(lambda: "filled" in out(limited, first), "the first job swaps", 60)
+    second = submit(limited, "bob", 128)
+    third = submit(limited, "bob", 128, "--extra=remote-mem=160M")
+    assert end(limited, second) == end(limited, third) == "OUT_OF_MEMORY"
+    assert f"job {third} runs without it: this node has the swap of job {first}" in log(limited, "prolog")
+    assert state(limited, first) == "RUNNING"
+    limited.run(["scancel", first])
+    assert end(limited, first) == "CANCELLED"
+    until(lambda: not list(loop_devices.own_devices()), "the epilog removes it")
+
+
+def test_a_killed_swap_fails_its_job_and_the_node_goes_on(limited: Cluster) -> None:
+    job = submit(limited, "alice", 128, "--extra=remote-mem=160M", writes=10**9)
+    until(lambda: "filled" in out(limited, job), "the job swaps", 60)
+    limited.run(["pkill", "-KILL", "-f", f"job_swap serve /shared/swap.json {job}"])
+    assert end(limited, job) == "FAILED"
+    until(lambda: not list(loop_devices.own_devices()), "the epilog removes it")
+    assert end(limited, submit(limited, "bob", 8)) == "COMPLETED"
+
+
+def test_a_wrong_request_neither_fails_the_prolog_nor_drains_the_node(limited: Cluster) -> None:
+    assert end(limited, submit(limited, "alice", 8, "--extra=remote-mem=0")) == "COMPLETED"
+    assert "size above 0" in log(limited, "prolog")
+    assert limited.node_states() == ["idle"]
+
+
+def test_a_power_failure_of_the_node_leaves_what_the_next_prolog_removes(limited: Cluster, tmp_path: Path) -> None:
+    """The devices are the machine's here, and outlive the killed processes of the private cluster."""
+    if not shutil.which("losetup"):
+        pytest.skip("no losetup")
+    job = submit(limited, "alice", 128, "--extra=remote-mem=160M", writes=10**9)
+    until(lambda: "filled" in out(limited, job), "the job swaps", 60)
+    limited.kill()
+    assert removal.orphans(tmp_path) == {job}
+    removal.remove(job, tmp_path)
+    assert not list(loop_devices.own_devices())
+
+
+def out(cluster: Cluster, job: str) -> str:
+    file = cluster.shared / f"{job}.out"
+    return file.read_text() if file.exists() else ""
+
+
+def log(cluster: Cluster, part: str) -> str:
+    return (cluster.shared / f"{part}.log").read_text()
