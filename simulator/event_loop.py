@@ -111,6 +111,8 @@ class EventLoop:
         found = Outcome(*columns, self._decisions, self._overhead, self._lost)
         if self._contention:
             found = replace(found, slowdowns=self._contention.slowdowns())
+        if self._nodes and self._nodes.memory:
+            found = replace(found, memory=self._nodes.memory.summary())
         return replace(found, resizes=self._results.resizes()) if self._trace.elastic else found
 
     def next_event(self) -> float:

@@ -26,6 +26,7 @@ from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.occupancy import Occupancy
 from tiresias.simulator.simulated_assist import SimulatedAssist, assisted
 from tiresias.simulator.simulated_job import SimulatedJob
+from tiresias.simulator.simulated_memory import MemoryUse
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.snapshots import job_rows
@@ -41,6 +42,7 @@ class NodeAllocator:
         shrunk: The rows of the victims that go on at once with fewer GPUs.
         samples: Those of `resized` whose next size is a sample.
         contention: The slowdowns of running jobs by each other; None: there are none.
+        memory: The memory that jobs use; None: it is not simulated.
         sample_end: The next moment at which a sample ends; inf for never.
     """
 
@@ -62,6 +64,7 @@ class NodeAllocator:
         self._needs = (
             _speed_needs_of_rows(rules.placement, trace) if rules.placement and self._slowness is not None else None
         )
+        self.memory = MemoryUse(rules.memory, trace, cluster) if rules.memory else None
         self._occupancy = Occupancy(cluster, has_tenants=rules.tenants is not None)
         self._elastic = (
             ElasticRuns(trace, cluster.gpus, cluster.gpus_per_node, rules.cost_of(models), rules.measurements)
@@ -96,6 +99,8 @@ class NodeAllocator:
 
     def release(self, job: SimulatedJob) -> None:
         """Free the GPUs of a job."""
+        if self.memory:
+            self.memory.change(job.row, self._occupancy.held(job.row), -1.0)
         self._occupancy.release(job.row)
 
     def fail(self, node: int) -> list[int]:
@@ -125,13 +130,17 @@ class NodeAllocator:
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 
     def note_samples(self, now: float) -> None:
-        """Note when the next sample ends, after a decision."""
+        """Note when the next sample ends, and the memory in use, after a decision."""
+        if self.memory:
+            self.memory.note(now)
         self.sample_end = next_sample_end(self.snapshot(now), self._config) if self._samples else math.inf
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
         """Allocate the nodes of the chosen jobs that are free, and return these jobs; the others remain reserved."""
         started = [row for row in choice.starts if self._occupancy.take(row, self._starts[row])]
         for row in started:
+            if self.memory:
+                self.memory.change(row, self._occupancy.held(row), 1.0)
             self._give(self._jobs[row], sum(share for _, share in self._starts[row].nodes))
         return [self._jobs[row] for row in started]
 
@@ -147,7 +156,8 @@ class NodeAllocator:
         place = self._starts[job.row].nodes
         speeds = self._placement.speeds if self._placement else None
         of_nodes = speeds.slowdown(self._models[job.row], self._rows_of(job)) if speeds else 1.0
-        return of_nodes * self._slowdown_by_distance(job, place)
+        of_memory = self.memory.slowdown(job.row) if self.memory else 1.0
+        return of_nodes * of_memory * self._slowdown_by_distance(job, place)
 
     def _rows_of(self, job: SimulatedJob) -> list[int]:
         return [held.node for held in self._occupancy.held(job.row)]
@@ -180,7 +190,11 @@ class NodeAllocator:
             nodes = replace(nodes, slowness=self._slowness)
         table = self.contention.table if self.contention else None
         trained = self._placement.trained if self._placement else None
-        return Snapshot(now, shown, nodes, held, interference=table, trained=trained)
+        rows = columns.row.tolist()
+        if self.memory:
+            shown = replace(shown, request=self.memory.requests(rows))
+        found = Snapshot(now, shown, nodes, held, interference=table, trained=trained)
+        return self.memory.shown(found, rows) if self.memory else found
 
     def _placement_columns(self, seen: JobColumns) -> dict[str, Any]:
         """Return the columns on placement. A job waits for the fewest nodes from its submission or its last preemption on."""

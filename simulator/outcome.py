@@ -42,6 +42,7 @@ class Outcome:
         lost: GPU-seconds of work that node failures undid.
         resizes: Number of changes of the size of each ended job; empty: no job is elastic.
         slowdowns: How much jobs slowed each other; None: that is not simulated.
+        memory: The memory that jobs used, by name of the metric; empty: that is not simulated.
     """
 
     start: Floats
@@ -54,3 +55,4 @@ class Outcome:
     lost: float = 0.0
     resizes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     slowdowns: JobSlowdowns | None = None
+    memory: dict[str, float] = field(default_factory=dict)

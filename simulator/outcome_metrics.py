@@ -45,6 +45,7 @@ def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: 
         "wall_seconds": wall_seconds,
         **({"resizes": int(outcome.resizes.sum())} if len(outcome.resizes) else {}),
         **(_slowdowns(outcome.slowdowns) if outcome.slowdowns else {}),
+        **outcome.memory,
     }
 
 

@@ -15,6 +15,7 @@ from tiresias.simulator.elastic.run_measurements import RunMeasurements
 from tiresias.simulator.failures import Failures
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_assist import SimulatedAssist
+from tiresias.simulator.simulated_memory import SimulatedMemory
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 
@@ -63,6 +64,7 @@ class Rules:
             job (`ElasticJob.predict`).
         shares: Shares of users or accounts, where these share the GPUs; an owner that is missing has the smallest one.
         contention: How jobs slow each other on servers and links; means `by_node`. None: not at all.
+        memory: The memory of nodes and jobs; means `by_node`. None: it does not count.
 
     Raises:
         UsageError: `failures` or `placement` without `by_node`.
@@ -83,6 +85,7 @@ class Rules:
     measurements: RunMeasurements | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     contention: SimulatedContention | None = None
+    memory: SimulatedMemory | None = None
 
     def __post_init__(self) -> None:
         if (
@@ -91,6 +94,7 @@ class Rules:
             or self.tenants
             or self.assists
             or self.contention
+            or self.memory
         ):
             object.__setattr__(self, "by_node", True)
         if self.failures and not self.by_node:

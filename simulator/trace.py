@@ -66,6 +66,7 @@ class Trace:
         account: Slurm's account of each job; "" where the file does not contain it.
         qos: Its QOS, likewise.
         elastic: The sizes of elastic jobs, None for others; empty: there are none.
+        memory: GB of each job on all its nodes together; empty where the file does not contain it.
     """
 
     job_id: tuple[str, ...]
@@ -82,6 +83,7 @@ class Trace:
     account: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
     elastic: tuple[ElasticJob | None, ...] = ()
+    memory: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -114,7 +116,17 @@ class Trace:
         more = (columns.dropped, columns.finish, columns.claimed_total)
         elastic = tuple(columns.elastic)
         return cls(
-            tuple(columns.job_id), *numbers, user, vc, model, status, *more, account=account, qos=qos, elastic=elastic
+            tuple(columns.job_id),
+            *numbers,
+            user,
+            vc,
+            model,
+            status,
+            *more,
+            account=account,
+            qos=qos,
+            elastic=elastic,
+            memory=columns.memory,
         )
 
     def of_partitions(self, names: Sequence[str]) -> Trace:
@@ -149,7 +161,7 @@ class Trace:
         more = (self.dropped, self.finish, self.claimed_total)
         return TraceColumns(
             self.job_id, self.submit, gpus, self.duration, *words, *more,
-            account=self.account, qos=self.qos, elastic=self.elastic,
+            account=self.account, qos=self.qos, elastic=self.elastic, memory=self.memory,
         )  # fmt: skip
 
 

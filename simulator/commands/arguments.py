@@ -19,6 +19,7 @@ from tiresias.simulator.commands import argument_types as types
 from tiresias.simulator.commands import (
     fairness_arguments,
     learning_arguments,
+    memory_arguments,
     network_arguments,
     node_speed_arguments,
     prediction_arguments,
@@ -67,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
     _configure_placement(parser.add_argument_group("placement"))
+    memory_arguments.configure(parser.add_argument_group("memory"))
     network_arguments.configure(parser.add_argument_group("jobs that slow each other"))
     tenant_arguments.configure(parser.add_argument_group("tenants"))
     report_arguments.configure(parser.add_argument_group("progress reports"))
@@ -268,13 +270,14 @@ def setup(args: argparse.Namespace) -> Setup:
         placement = replace(placement, trained=trained)
     if (speeds := node_speed_arguments.node_speeds(args, cluster)) and placement:
         placement = replace(placement, speeds=speeds)
+    memory = memory_arguments.simulated_memory(args, trace)
     by_node = args.by_node or bool(
-        failures or placement or tenants or args.nodes_per_leaf or args.sockets_per_node > 1 or contention
+        failures or placement or tenants or args.nodes_per_leaf or args.sockets_per_node > 1 or contention or memory
     )
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
         args.checkpoint_interval, placement, report_arguments.reporting(args, trace), learning_arguments.completed(args),
-        tenants, prediction_arguments.measurements(args), fairness_arguments.shares(args), contention,
+        tenants, prediction_arguments.measurements(args), fairness_arguments.shares(args), contention, memory,
     )  # fmt: skip
 
 

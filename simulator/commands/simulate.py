@@ -2,8 +2,8 @@
 
 Exact times, event by event, no randomness. Only the number of GPUs counts: a job runs equally fast on all nodes, and preemption
 costs nothing, unless --placement, --topology, --interference or --preemption-cost is given. The trace is a CSV file, gzip or not,
-with the header job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step], times in
-seconds, or one of the other formats below. Jobs with min_gpus or max_gpus are elastic.
+with the header job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step,memory],
+times in seconds, memory in GB, or one of the other formats below. Jobs with min_gpus or max_gpus are elastic.
 
 Policies: las (Tiresias-L), adaptive (learns from completed jobs how soon others end), gittins (las that learns so),
 gittins_known (has the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
@@ -21,6 +21,7 @@ examples:
   tiresias simulate trace.csv --policy las --nodes 12 --gpus-per-node 8 --nodes-per-leaf 4 --admission virtual_clusters \\
     --virtual-clusters vcs.toml --by-virtual-cluster
   tiresias simulate trace.csv --policy fifo --topology fat_tree:8 --servers mixed --interference --placement consolidate
+  tiresias simulate trace.csv --policy las --nodes 15 --gpus-per-node 4 --node-memory 256 --job-memory 48 --remote-memory 0.5
   tiresias simulate trace.csv --sensitivity threshold --nodes 250 --gpus-per-node 8
   tiresias simulate --reproduce-paper --traces DIR --json paper.json
 """
@@ -36,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tiresias.errors import UsageError
-from tiresias.simulator.commands import arguments, preset_arguments
+from tiresias.simulator.commands import arguments, memory_arguments, preset_arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
 from tiresias.simulator.experiments.experiment import Experiment, Run, Setup, run_experiments, whole, without_timeline
@@ -66,6 +67,7 @@ def _compare(args: argparse.Namespace) -> int:
         policies: tuple[str, ...] = arguments.needed(args.policy, "--policy P")
         setup = _setup(args)
         experiments = {name: setup.experiment(name) for name in policies}
+    experiments = memory_arguments.with_remote(args, experiments)
     runs = run_experiments(experiments, whole if args.plot or args.series else without_timeline)
     output.write(_files(args, setup, runs, _owners(args, experiments)))
     tables = view.tables(_summaries(runs))

@@ -27,6 +27,7 @@ from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.outcome_metrics import Summary, summary
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_assist import ASSIST
+from tiresias.simulator.simulated_memory import SimulatedMemory
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation import simulate
@@ -77,6 +78,7 @@ class Setup:
     measurements: RunMeasurements | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     contention: SimulatedContention | None = None
+    memory: SimulatedMemory | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """Return the experiment of one policy.
@@ -89,7 +91,7 @@ class Setup:
         rules = Rules(
             with_owners(policy_for(policy, self.trace), config), config, self.cost, self.costs, self._interval(config),
             self.by_node, self.failures, self.checkpoint_interval, self.placement, self.reporting, self.history, self.tenants,
-            self.measurements, self.shares, self.contention,
+            self.measurements, self.shares, self.contention, self.memory,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 

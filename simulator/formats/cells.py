@@ -54,6 +54,14 @@ def seconds(cells: Sequence[str]) -> Floats:
     return values
 
 
+def gigabytes(cells: Sequence[str]) -> Floats:
+    """Return amounts of memory, GB, 0 or more."""
+    values = numbers(cells)
+    if not (values >= 0).all():
+        raise ValueError("is not possible; write GB, 0 or more")
+    return values
+
+
 def gpus(cells: Sequence[str]) -> Floats:
     """Return numbers of GPUs, 1 or more."""
     values = numbers(cells)

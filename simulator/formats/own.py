@@ -1,10 +1,11 @@
 """The CSV of this project, columns in any order:
 
-    job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step]
+    job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps,min_gpus,max_gpus,gpu_step,memory]
 
 Times are seconds. A job with `total_steps` reports its progress: it claims so many steps, and makes `steps` (default: the same) in
 `duration`, all equally long. A job with `min_gpus` or `max_gpus` (default of the other one: `num_gpus`) is elastic: its size
-differs from `num_gpus`, at which it takes `duration`, by multiples of `gpu_step` (default: 1).
+differs from `num_gpus`, at which it takes `duration`, by multiples of `gpu_step` (default: 1). `memory` is in GB, on all nodes of a
+job together.
 
 It is made for the simulator, so whatever cannot be replayed in it is a mistake: nothing is dropped.
 """
@@ -26,6 +27,7 @@ OPTIONAL = ("user", "vc", "model", "status")
 
 STEPS = ("total_steps", "steps")
 SIZES = ("min_gpus", "max_gpus", "gpu_step")
+MEMORY = "memory"
 
 LAYOUT = Layout(
     numbers={
@@ -34,9 +36,10 @@ LAYOUT = Layout(
         "duration": cells.seconds,
         **dict.fromkeys(STEPS, cells.steps),
         **dict.fromkeys(SIZES, cells.sizes),
+        MEMORY: cells.gigabytes,
     },
     words={"job_id": cells.ids, **dict.fromkeys(OPTIONAL, cells.words)},
-    optional=frozenset((*OPTIONAL, *STEPS, *SIZES)),
+    optional=frozenset((*OPTIONAL, *STEPS, *SIZES, MEMORY)),
     closed=True,
 )
 
@@ -49,7 +52,7 @@ def read(source: TraceFile) -> TraceColumns:
     user, vc, model, status = (words.get(name, ()) for name in OPTIONAL)
     return TraceColumns(
         words["job_id"], numbers["submit_time"], numbers["num_gpus"], numbers["duration"], user, vc, model, status,
-        claimed_total=_claimed_total(table), elastic=_elastic(source, table),
+        claimed_total=_claimed_total(table), elastic=_elastic(source, table), memory=numbers.get(MEMORY, np.zeros(0)),
     )  # fmt: skip
 
 

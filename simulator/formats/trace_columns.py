@@ -40,6 +40,7 @@ class TraceColumns:
         account: Slurm's accounts.
         qos: Slurm's QOS.
         elastic: The sizes of elastic jobs, None for others; empty: there are none.
+        memory: GB of each job on all its nodes together.
     """
 
     job_id: Sequence[str]
@@ -56,6 +57,7 @@ class TraceColumns:
     account: Sequence[str] = ()
     qos: Sequence[str] = ()
     elastic: Sequence[ElasticJob | None] = ()
+    memory: Floats = field(default_factory=lambda: np.zeros(0))
 
     def take(self, rows: Ints) -> TraceColumns:
         """Return these rows, in this order."""
@@ -66,10 +68,12 @@ class TraceColumns:
             [column[row] for row in rows] if column else () for column in words
         )
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
-        finish, claimed = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
+        finish, claimed, memory = (
+            column[rows] if len(column) else column for column in (self.finish, self.claimed_total, self.memory)
+        )
         elastic = [self.elastic[row] for row in rows] if self.elastic else ()
         return TraceColumns(
-            job_id, *numbers, user, vc, model, status, self.dropped, finish, claimed, account, qos, elastic
+            job_id, *numbers, user, vc, model, status, self.dropped, finish, claimed, account, qos, elastic, memory
         )
 
     def drop(self, rows: Bools, reason: str) -> TraceColumns:

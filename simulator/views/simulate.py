@@ -29,6 +29,10 @@ REST = {  # key -> (heading, how it is printed)
     "gpu_utilization": ("GPUs used", "{:.1%}"),
     "wall_seconds": ("simulated in", "{:.1f} s"),
 }
+MEMORY = {  # likewise, where memory counts
+    "memory_use": ("used", "{:.1%}"),
+    "memory_max_over_median": ("fullest node / median", "{:.2f}"),
+}
 SLOWDOWNS = {  # likewise, where jobs slow each other
     "mean_interference_slowdown": ("by jobs on its servers", "{:.3f}"),
     "mean_network_slowdown": ("by the network", "{:.3f}"),
@@ -74,6 +78,8 @@ def _more_in_words(setup: Setup) -> Iterator[str]:
     if setup.contention:
         parts = ["servers"] * bool(setup.contention.interference) + ["links"] * bool(setup.cluster.network)
         yield f"Jobs slow each other on {' and '.join(parts)}."
+    if setup.memory:
+        yield f"A node has {setup.memory.node_gb:g} GB."
     if setup.tenants:
         yield f"{len(setup.tenants.declared)} virtual clusters share it by {setup.tenants.rule}."
     if setup.reporting:
@@ -121,6 +127,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
         "failures": asdict(setup.failures) if setup.failures else None,
         **({"tenants": asdict(setup.tenants)} if setup.tenants else {}),
         **({"topology": _network_json(setup.cluster.network)} if setup.cluster.network else {}),
+        **({"memory": asdict(setup.memory)} if setup.memory else {}),
         **({"contention": _contention_json(setup.contention)} if setup.contention else {}),
         **(
             {"node_slowness": setup.placement.speeds.slowness.tolist()}
@@ -193,7 +200,18 @@ def _csv(rows: Iterable[Iterable[object]]) -> Iterator[str]:
 def tables(summaries: Mapping[str, Summary]) -> list[Table]:
     """Return the tables of the metrics."""
     slowed = all(key in each for key in SLOWDOWNS for each in summaries.values())
-    return [_jct_table(summaries), _rest_table(summaries), *([_slowdown_table(summaries)] if slowed else [])]
+    has_memory = all(key in each for key in MEMORY for each in summaries.values())
+    return [
+        _jct_table(summaries),
+        _rest_table(summaries),
+        *([_slowdown_table(summaries)] if slowed else []),
+        *([_memory_table(summaries)] if has_memory else []),
+    ]
+
+
+def _memory_table(summaries: Mapping[str, Summary]) -> Table:
+    rows = ((name, [form.format(each[key]) for key, (_, form) in MEMORY.items()]) for name, each in summaries.items())
+    return filled_table("memory until the last submission", (heading for heading, _ in MEMORY.values()), rows)
 
 
 def _jct_table(summaries: Mapping[str, Summary]) -> Table:
