@@ -3,8 +3,10 @@
     aggregator   one aggregator on one core beside a bare loop that does as much: receives the same bytes of two clients, adds them,
                  copies the result and sends it to both. The ratio of the two rates; both runs alternate.
     iteration    two workers push and pull 33.5 MB each, through the service; also gloo's all-reduce and torch's rpc
-    migration    by how much an iteration is longer in which every tensor of a model moves, for four models (tensors, bytes);
-                 the workers compute (here: sleep) for --compute-s between two steps, as a migration uses that time
+    protect      the same iteration with "protect": "mac"; both runs alternate
+    compression  what zlib at level 1 makes of gradients, and how fast
+
+What a migration costs is measured by parameter_service_migration.py.
 
 Processes are pinned where the machine has two cores: servers to the first, clients to the second. Each figure is a median; the load
 of the machine before and after is part of the output.
@@ -24,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,18 +39,11 @@ from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
 from tiresias.services.parameter_service.aggregator.adopt import adopt_job
 from tiresias.services.parameter_service.messages.agent_messages import InitTensor
-from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, MigrateTensor
-from tiresias.services.wire.channel import Channel, tuned
-from tiresias.services.wire.peer_identity import service_identity
+from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
+from tiresias.services.wire.channel import tuned
 
 WORKERS = 2
 BLOCK = 4 << 20
-MODELS = {
-    "AlexNet": (17, 236),
-    "VGG19": (39, 548),
-    "AWD-LM": (14, 396),
-    "BERT": (393, 1278),
-}  # tensors, MB (thesis, table 4.2)
 SERVER_CORE, CLIENT_CORE = 0, 1
 
 
@@ -60,8 +56,8 @@ def pin(core: int) -> None:
 class Service:
     """Aggregators on one folder in memory."""
 
-    def __init__(self, folder: Path, count: int, memory_mib: int = 16384) -> None:
-        self.folder, self.key = folder, secrets.token_bytes(32)
+    def __init__(self, folder: Path, count: int, memory_mib: int = 16384, protect: str = "none") -> None:
+        self.folder, self.key, self._protect = folder, secrets.token_bytes(32), protect
         self.key_file = folder / "key"
         self.key_file.touch(0o600)
         self.key_file.write_text(self.key.hex())
@@ -79,6 +75,7 @@ class Service:
             "service_key_file": str(self.key_file),
             "announce": str(announce),
             "memory_mib": memory_mib,
+            "protect": self._protect,
         }
         config.write_text(json.dumps(content))
         command = [sys.executable, "-m", "tiresias.services.parameter_service.aggregator", str(config)]
@@ -160,10 +157,10 @@ def timed_steps(count: int) -> Callable[[int, Callable[[], None]], list[float]]:
     return work
 
 
-def of_service(folder: Path, size: int, steps: int) -> float:
+def of_service(folder: Path, size: int, steps: int, protect: str = "none") -> float:
     """Seconds of an iteration of two workers."""
     folder.mkdir()
-    service = Service(folder, 1)
+    service = Service(folder, 1, protect=protect)
     try:
         found = clients(service.job("bench", service.addresses), blocks(size), timed_steps(steps))
     finally:
@@ -334,48 +331,26 @@ def _rpc_rank(file: str, rank: int, size: int, steps: int, queue: Any) -> None:
     rpc.shutdown()
 
 
-# -- migration ------------------------------------------------------------------------------------------------------------------
+# -- compression ------------------------------------------------------------------------------------------------------------------
 
 
-def migration(folder: Path, tensors: int, size: int, compute_s: float, moves: int) -> dict[str, float]:
-    """How much longer a step is in which every tensor moves, and how long the whole migration takes."""
-    folder.mkdir()
-    service = Service(folder, 2)
-    sizes = [size // tensors // 4 * 4] * tensors
-    channels = [Channel.connect(each, service_identity("bench"), service.key, 600) for each in service.addresses]
+def compressed(size: int) -> dict[str, Any]:
+    """What zlib at level 1 makes of float32 gradients: of a real network, of noise, and of one with 90% zeros."""
+    import torch
 
-    def work(rank: int, step: Callable[[], None]) -> list[tuple[float, bool]]:
-        found, place = [], 0
-        for at in range(3 + 4 * moves):
-            moving = rank == 0 and at % 4 == 2 and at > 2
-            if moving:
-                for number in range(tensors):
-                    request = MigrateTensor("bench", f"t{number}", service.addresses[1 - place], 60.0)
-                    channels[place].request(request)
-                place = 1 - place
-            time.sleep(compute_s)
-            start = time.perf_counter()
-            step()
-            found.append(time.perf_counter() - start)
-        return found
-
-    try:
-        first = service.job("bench", service.addresses)
-        file = folder / "bench.json"
-        content = json.loads(file.read_text()) | {"tensors": {f"t{at}": service.addresses[0] for at in range(tensors)}}
-        file.write_text(json.dumps(content))
-        steps, _ = clients(first, sizes, work)
-    finally:
-        service.end()
-    # The tensors leave at the end of step 2 of each four; the first step that meets their new master is step 3.
-    rest = [each for at, each in enumerate(steps) if at > 2 and at % 4 in {0, 1}]
-    met = [each for at, each in enumerate(steps) if at > 2 and at % 4 == 3]
-    usual = statistics.median(rest)
-    return {
-        "step_ms": 1e3 * usual,
-        "pause_ms": 1e3 * (statistics.median(met[1:] or met) - usual),
-        "moves": len(met[1:] or met),
-    }
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512))
+    model(torch.randn(64, 512)).square().mean().backward()
+    real = np.concatenate([each.grad.numpy().ravel() for each in model.parameters()])
+    noise = np.random.default_rng(0).normal(0, 1e-3, min(size, 4 << 20) // 4).astype(np.float32)
+    sparse = np.where(np.random.default_rng(1).random(noise.size) < 0.9, np.float32(0), noise)
+    found = {}
+    for name, values in (("network", real), ("noise", noise), ("90% zeros", sparse)):
+        began = time.process_time()
+        packed = zlib.compress(values.tobytes(), 1)
+        seconds = time.process_time() - began
+        found[name] = {"part": len(packed) / values.nbytes, "mb_per_cpu_s": values.nbytes / 1e6 / seconds}
+    return found
 
 
 def main() -> int:
@@ -383,28 +358,18 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, help="alternations of the measurements; 3")
     parser.add_argument("--steps", type=int, default=12, help="iterations of each; 12")
     parser.add_argument("--mb", type=float, default=33.5, help="MB of each worker, each way; 33.5")
-    parser.add_argument(
-        "--models", nargs="*", default=[*MODELS], choices=[*MODELS], help="models whose migration is measured"
-    )
-    parser.add_argument("--compute-s", type=float, default=1.0, help="the time between two steps of a migration; 1")
-    parser.add_argument("--moves", type=int, default=4, help="migrations of each model; 4")
     args = parser.parse_args()
     size = int(args.mb * 1e6) // 4 * 4
-    found: dict[str, list[float]] = {"service": [], "bare": [], "gloo": [], "rpc": []}
+    found: dict[str, list[float]] = {"service": [], "service_mac": [], "bare": [], "gloo": [], "rpc": []}
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
         folder = Path(name)
         for number in range(args.repeat):
             found["bare"].append(bare(size, args.steps))
             found["service"].append(of_service(folder / f"service-{number}", size, args.steps))
+            found["service_mac"].append(of_service(folder / f"mac-{number}", size, args.steps, "mac"))
             found["gloo"].append(of_gloo(folder, size, args.steps))
             found["rpc"].append(of_rpc(folder, size, args.steps))
-        moved = {
-            model: migration(
-                folder / f"move-{model}", MODELS[model][0], MODELS[model][1] * 10**6, args.compute_s, args.moves
-            )
-            for model in args.models
-        }
     medians = {name: statistics.median(each) for name, each in found.items()}
     ratios = [one / two for one, two in zip(found["bare"], found["service"], strict=True)]
     result = {
@@ -414,7 +379,8 @@ def main() -> int:
         "bytes": size,
         "iteration_s": medians,
         "aggregator_of_bare": statistics.median(ratios),
-        "migration": moved,
+        "mac_of_service": medians["service_mac"] / medians["service"],
+        "compression": compressed(size),
     }
     print(json.dumps(result, indent=2))
     return 0

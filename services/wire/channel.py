@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from tiresias.errors import Unavailable
+from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE, TAG_BYTES, FrameGuard, direction_key
 from tiresias.services.wire.frames import (
     PREFIX_BYTES,
     BadFrame,
@@ -69,6 +70,8 @@ class Channel:
     def __init__(self, sock: socket.socket, address: str, timeout_s: float) -> None:
         self.address = address
         self._sock = sock
+        self._outgoing: FrameGuard | None = None
+        self._incoming: FrameGuard | None = None
         sock.settimeout(timeout_s)
 
     @classmethod
@@ -95,9 +98,16 @@ class Channel:
         mine = new_nonce()
         self.send(Hello(identity, mine))
         challenge = self._expected(Challenge)
-        check_proof(proof_of(key, "server", identity, mine, challenge.nonce), challenge.proof)
-        self.send(Proof(proof_of(key, "client", identity, mine, challenge.nonce)))
+        theirs, protect = challenge.nonce, challenge.protect
+        check_proof(proof_of(key, "server", identity, mine, theirs, protect), challenge.proof)
+        self.send(Proof(proof_of(key, "client", identity, mine, theirs, protect)))
         self._expected(Accepted)
+        if protect == PROTECT_MAC:
+            self._outgoing, self._incoming = (
+                FrameGuard(direction_key(key, side, mine, theirs)) for side in ("client", "server")
+            )
+        elif protect != PROTECT_NONE:
+            raise BadFrame(f"{self.address} requires the unknown protection {protect[:40]!r}")
 
     def _expected(self, kind: type[Any]) -> Any:
         answer = self.receive()
@@ -123,7 +133,8 @@ class Channel:
 
     def send_frames(self, parts: Sequence[Buffer]) -> None:
         """Send several frames by as few system calls as possible."""
-        left = [memoryview(part).cast("B") for part in parts if len(part)]
+        sealed = self._outgoing.sealed(parts) if self._outgoing else parts
+        left = [memoryview(part).cast("B") for part in sealed if len(part)]
         while left:
             try:
                 sent = self._sock.sendmsg(left[:_IOV])
@@ -147,6 +158,8 @@ class Channel:
         prefix = unpacked_prefix(start)
         header = bytearray(prefix.header_bytes)
         self._fill(memoryview(header))
+        if self._incoming:
+            self._incoming.check_header(start + header, self._tag())
         content = decoded(prefix.kind, header)
         if prefix.payload_bytes:
             if place is None:
@@ -155,7 +168,15 @@ class Channel:
             if len(target) != prefix.payload_bytes:
                 raise BadFrame(f"{self.address}: a payload of {prefix.payload_bytes} bytes in place of {len(target)}")
             self._fill(target)
+            if self._incoming:
+                self._incoming.add_payload(target)
+                self._incoming.check_payload(self._tag())
         return content
+
+    def _tag(self) -> bytearray:
+        tag = bytearray(TAG_BYTES)
+        self._fill(memoryview(tag))
+        return tag
 
     def fileno(self) -> int:
         """Return the socket's descriptor, -1 after close()."""

@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from tiresias.services.wire.channel import Buffer, after, frame_of
-from tiresias.services.wire.frames import PREFIX_BYTES, BadFrame, Prefix, unpacked_prefix
+from tiresias.services.wire.frame_guard import TAG_BYTES, FrameGuard
+from tiresias.services.wire.frames import PREFIX_BYTES, BadFrame, Prefix, packed_prefix, unpacked_prefix
 from tiresias.services.wire.peer_identity import PeerIdentity
 from tiresias.services.wire.typed_messages import decoded
 
@@ -60,6 +61,8 @@ class Connection:
         identity: What the peer has proved to be; None until then.
         opened: When the connection was accepted, in seconds of time.monotonic().
         moved_bytes: When the last byte was transferred.
+        drained: Called when the last byte of a queue is sent.
+        turn_ends: Set by the handler: what has not been received yet is received in the connection's next turn.
         charged: Called with the CPU seconds of each piece of work for this connection; the handler sets it.
     """
 
@@ -69,6 +72,8 @@ class Connection:
         self.identity: PeerIdentity | None = None
         self.opened = self.moved_bytes = time.monotonic()
         self.charged: Callable[[float], None] | None = None
+        self.turn_ends = False
+        self.drained: Callable[[], None] = lambda: None
         self.wrote: Callable[[], None] = lambda: None  # the loop is to poll for writing, or no longer
         self._ahead = memoryview(bytearray(AHEAD_BYTES))
         self._start = self._end = 0
@@ -78,6 +83,8 @@ class Connection:
         self._left = 0
         self._at = 0
         self._queue: deque[memoryview] = deque()
+        self._outgoing: FrameGuard | None = None
+        self._incoming: FrameGuard | None = None
 
     @property
     def stalled(self) -> bool:
@@ -94,6 +101,10 @@ class Connection:
         """The bytes that remain to be sent."""
         return sum(map(len, self._queue))
 
+    def protect(self, outgoing: FrameGuard, incoming: FrameGuard) -> None:
+        """Protect every frame from now on."""
+        self._outgoing, self._incoming = outgoing, incoming
+
     def send(self, content: Any, *payload: Buffer) -> None:
         """Send a message, or queue it. The buffers must not change until they are sent.
 
@@ -106,8 +117,9 @@ class Connection:
                 self.sock.shutdown(socket.SHUT_RDWR)  # the loop sees the end when it reads
             return
         was_empty = not self._queue
-        self._queue.append(memoryview(frame_of(content, sum(map(len, parts)))))
-        self._queue.extend(part for part in parts if len(part))
+        frame: list[Buffer] = [frame_of(content, sum(map(len, parts))), *parts]
+        sealed = self._outgoing.sealed(frame) if self._outgoing else frame
+        self._queue.extend(memoryview(part) for part in sealed if len(part))
         if was_empty:
             self.flush()
 
@@ -124,6 +136,8 @@ class Connection:
                 break
             self._taken(chosen, sent)
         self.wrote()
+        if not self._queue:
+            self.drained()
 
     def _taken(self, chosen: list[memoryview], sent: int) -> None:
         self.moved_bytes = time.monotonic()
@@ -140,8 +154,8 @@ class Connection:
             Closed: The peer has closed the connection.
             BadFrame: The peer has sent what is no frame.
         """
-        budget = EVENT_BYTES
-        while budget > 0:
+        budget, self.turn_ends = EVENT_BYTES, False
+        while budget > 0 and not self.turn_ends:
             count = self._receive()
             if count == 0:
                 return
@@ -154,7 +168,7 @@ class Connection:
         self._parse(handler, place)
 
     def _receive(self) -> int:
-        direct = self._target is not None
+        direct = self._target is not None and self._left > 0
         into = self._payload_rest() if direct else self._ahead_rest()
         try:
             count = self.sock.recv_into(into)
@@ -166,6 +180,8 @@ class Connection:
             raise Closed
         self.moved_bytes = time.monotonic()
         if direct:
+            if self._incoming:
+                self._incoming.add_payload(into[:count])
             self._at, self._left = self._at + count, self._left - count
         else:
             self._end += count
@@ -178,7 +194,7 @@ class Connection:
         return self._target[self._at :]
 
     def _ahead_rest(self) -> memoryview:
-        needed = PREFIX_BYTES + (self._prefix.header_bytes if self._prefix else 0)
+        needed = PREFIX_BYTES + TAG_BYTES + (self._prefix.header_bytes if self._prefix else 0)
         if self._start:
             kept = bytes(self._ahead[self._start : self._end])
             self._ahead[: len(kept)] = kept
@@ -193,7 +209,7 @@ class Connection:
         while True:
             if self._target is not None:
                 self._take_ahead()
-                if self._left:
+                if self._left or not self._payload_is_whole():
                     return
                 self._deliver(handler)
             elif not self._begin_frame(place):
@@ -210,10 +226,14 @@ class Connection:
             self._start += PREFIX_BYTES
             self._check_unauthenticated(self._prefix)
         end = self._start + self._prefix.header_bytes
-        if self._end < end:
+        if self._end < end + (TAG_BYTES if self._incoming else 0):
             return False
+        if self._incoming:
+            tag = self._ahead[end : end + TAG_BYTES]
+            self._incoming.check_header(packed_prefix(self._prefix) + bytes(self._ahead[self._start : end]), tag)
         self._content = decoded(self._prefix.kind, self._ahead[self._start : end])
         self._start, self._left, self._at = end, self._prefix.payload_bytes, 0
+        self._start += TAG_BYTES if self._incoming else 0
         if self._left:
             self._target = self._chosen_place(place)
         return True
@@ -234,9 +254,20 @@ class Connection:
     def _take_ahead(self) -> None:
         assert self._target is not None
         count = min(self._left, self._end - self._start)
+        if count and self._incoming:
+            self._incoming.add_payload(self._ahead[self._start : self._start + count])
         if count and self._target is not _SINK:
             self._target[self._at : self._at + count] = self._ahead[self._start : self._start + count]
         self._start, self._at, self._left = self._start + count, self._at + count, self._left - count
+
+    def _payload_is_whole(self) -> bool:
+        """Check the hash of a payload; return whether it has arrived."""
+        if self._incoming:
+            if self._end - self._start < TAG_BYTES:
+                return False
+            self._incoming.check_payload(self._ahead[self._start : self._start + TAG_BYTES])
+            self._start += TAG_BYTES
+        return True
 
     def _deliver(self, handler: Callable[[Connection, Any, memoryview | None], None]) -> None:
         content, target = self._content, self._target

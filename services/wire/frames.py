@@ -2,10 +2,12 @@
 
     bytes   content
     0-1     b"TP"
-    2       version of the protocol, 1
+    2       version of the protocol, 2
     3       type of the message (typed_messages.py)
     4-7     bytes of the header, big-endian, at most MAX_HEADER_BYTES
     8-15    bytes of the payload, big-endian, at most MAX_PAYLOAD_BYTES
+
+On a protected connection a hash follows the header, and one the payload: frame_guard.py.
 
 The prefix is checked before anything is allocated. A frame allocates no memory for its payload: the receiver provides the place.
 """
@@ -18,7 +20,7 @@ from typing import NamedTuple
 from tiresias.errors import TiresiasError
 
 MAGIC = b"TP"
-VERSION = 1
+VERSION = 2
 MAX_HEADER_BYTES = 64 * 1024
 MAX_PAYLOAD_BYTES = 8 << 30
 _PREFIX = struct.Struct("!2sBBIQ")

@@ -1,9 +1,12 @@
 """The keyed handshake: both sides prove by HMAC-SHA256 over two fresh nonces that they have the key, and neither sends it.
 
     client -> server   Hello(identity, nonce_c)
-    server -> client   Challenge(nonce_s, HMAC(key, "server" | identity | nonce_c | nonce_s))
-    client -> server   Proof(HMAC(key, "client" | identity | nonce_c | nonce_s))
+    server -> client   Challenge(nonce_s, protect, HMAC(key, "server" | protect | nonce_c | nonce_s | identity))
+    client -> server   Proof(HMAC(key, "client" | protect | nonce_c | nonce_s | identity))
     server -> client   Accepted
+
+`protect` is what the server's configuration requires for the frames that follow: "none", or "mac" (frame_guard.py). It is part of
+both proofs: a relay between the two cannot remove it.
 
 A server answers an identity without a key by a random key, so that the answer does not show which jobs exist.
 """
@@ -30,7 +33,7 @@ def new_nonce() -> str:
     return secrets.token_hex(32)
 
 
-def proof_of(key: bytes, side: str, identity: str, client_nonce: str, server_nonce: str) -> str:
+def proof_of(key: bytes, side: str, identity: str, client_nonce: str, server_nonce: str, protect: str = "none") -> str:
     """Return what a side proves the key with.
 
     Raises:
@@ -38,7 +41,7 @@ def proof_of(key: bytes, side: str, identity: str, client_nonce: str, server_non
     """
     if not (_NONCE.fullmatch(client_nonce) and _NONCE.fullmatch(server_nonce)):
         raise NotAuthenticated("a malformed nonce")
-    text = "|".join(("tiresias service 1", side, client_nonce, server_nonce, identity))
+    text = "|".join(("tiresias service 2", side, protect, client_nonce, server_nonce, identity))
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 

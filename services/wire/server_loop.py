@@ -15,7 +15,7 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -23,9 +23,11 @@ from tiresias.errors import TiresiasError, one_line
 from tiresias.protocol.job_log import log_line
 from tiresias.services.wire.channel import tuned
 from tiresias.services.wire.connection import Closed, Connection, FrameHandler
+from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE, FrameGuard, direction_key
 from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.handshake import KEY_BYTES, check_proof, new_nonce, proof_of
 from tiresias.services.wire.peer_identity import PeerIdentity, parsed_identity
+from tiresias.services.wire.serve_order import ServeOrder
 from tiresias.services.wire.session_messages import Accepted, Challenge, Hello, Proof, Refused
 
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -33,6 +35,7 @@ STALL_TIMEOUT_S = 60.0
 MAX_CONNECTIONS = 4096
 MAX_UNAUTHENTICATED = 256
 TICK_S = 0.25
+TURN_S = 0.002  # of serving in a chosen order before the sockets are polled again
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -54,6 +57,10 @@ class ServerLoop:
         stall_timeout_s: Seconds without a byte in the middle of a frame.
         handshake_timeout_s: Seconds until a client is authenticated.
         name: The service, for the lines of the log.
+
+    Attributes:
+        protect: What is required for the frames after the handshake: "none" or "mac" (frame_guard.py).
+        order: In which order connections are served; None for the order in which they become ready.
     """
 
     def __init__(
@@ -67,13 +74,16 @@ class ServerLoop:
         self._handler, self._server, self._name = handler, server, name
         self._stall_timeout_s, self._handshake_timeout_s = stall_timeout_s, handshake_timeout_s
         self._selector = selectors.DefaultSelector()
-        self._challenges: dict[Connection, tuple[PeerIdentity, str, str]] = {}
+        self._challenges: dict[Connection, tuple[PeerIdentity, str, list[FrameGuard]]] = {}
         self._leaving: dict[Connection, ServerLoop] = {}
         self._calls: deque[Callable[[], None]] = deque()
         self._ticks: list[Callable[[], None]] = []
         self._stopping = False
         self._charged_at = 0.0
         self.connections: set[Connection] = set()
+        self.order: ServeOrder | None = None
+        self.protect = PROTECT_NONE
+        self._held: set[Connection] = set()
         self._woken, self._wake = socket.socketpair()
         for sock in (self._woken, self._wake):
             sock.setblocking(False)
@@ -106,7 +116,7 @@ class ServerLoop:
         """Serve until stop()."""
         next_tick = time.monotonic() + TICK_S
         while not self._stopping:
-            for key, events in self._selector.select(max(0.0, next_tick - time.monotonic())):
+            for key, events in self._turns(self._selector.select(self._pause(next_tick))):
                 self._serve(key, events)
             for _ in range(len(self._calls)):
                 self._calls.popleft()()
@@ -118,6 +128,30 @@ class ServerLoop:
         self._selector.close()
         self._woken.close()
         self._wake.close()
+
+    def _pause(self, next_tick: float) -> float:
+        pause = max(0.0, next_tick - time.monotonic())
+        return min(pause, self.order.next_change_s()) if self._held and self.order else pause
+
+    def _turns(self, ready: list[tuple[selectors.SelectorKey, int]]) -> Iterator[tuple[selectors.SelectorKey, int]]:
+        """Yield what is served now; what is left of a long turn is polled again, with what has arrived meanwhile."""
+        if self.order is None:
+            yield from ready
+            return
+        yield from (each for each in ready if not isinstance(each[0].data, Connection))
+        waiting = [each for each in ready if isinstance(each[0].data, Connection)]
+        until = time.monotonic() + TURN_S
+        while waiting and time.monotonic() < until:
+            ranks = [self.order.rank(key.data) for key, _ in waiting]
+            key, events = waiting.pop(ranks.index(min(ranks)))
+            if events & selectors.EVENT_READ and not self.order.admits(key.data):
+                self._held.add(key.data)
+                self._poll_for(key.data)
+                events &= ~selectors.EVENT_READ
+            yield key, events
+        for connection in filter(self.order.admits, list(self._held)):
+            self._held.discard(connection)
+            self._poll_for(connection)
 
     def _serve(self, key: selectors.SelectorKey, events: int) -> None:
         if isinstance(key.data, Connection):
@@ -147,7 +181,6 @@ class ServerLoop:
     def add(self, connection: Connection) -> None:
         """Serve a connection; call it in the loop's thread."""
         self.connections.add(connection)
-        self._selector.register(connection.sock, selectors.EVENT_READ, connection)
         connection.wrote = lambda: self._poll_for(connection)
         connection.wrote()
         if connection.identity is not None:
@@ -159,24 +192,39 @@ class ServerLoop:
 
     def _leave(self, connection: Connection) -> None:
         other = self._leaving.pop(connection)
-        self.connections.discard(connection)
-        self._selector.unregister(connection.sock)
+        self._forget(connection)
         connection.wrote = lambda: None
         other.call(lambda: other.add(connection))
 
     def _poll_for(self, connection: Connection) -> None:
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.queued else 0)
-        if connection in self.connections and self._selector.get_key(connection.sock).events != events:
+        if connection not in self.connections:
+            return
+        events = 0 if connection in self._held else selectors.EVENT_READ
+        events |= selectors.EVENT_WRITE if connection.queued else 0
+        known = self._selector.get_map().get(connection.sock)
+        if known is None and events:
+            self._selector.register(connection.sock, events, connection)
+        elif known is not None and not events:
+            self._selector.unregister(connection.sock)
+        elif known is not None and known.events != events:
             self._selector.modify(connection.sock, events, connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._held.discard(connection)
+        if connection.sock in self._selector.get_map():
+            self._selector.unregister(connection.sock)
 
     def _serve_connection(self, connection: Connection, events: int) -> None:
         if connection not in self.connections:
             return  # closed or handed over by an event before this one
-        self._charged_at = time.thread_time()
+        began = self._charged_at = time.thread_time()
         if events & selectors.EVENT_WRITE:
             connection.flush()
         if events & selectors.EVENT_READ:
             self._guarded(connection, lambda: connection.read(self._deliver, self._place))
+        if self.order:
+            self.order.charge(connection, time.thread_time() - began)
 
     def _guarded(self, connection: Connection, work: Callable[[], None]) -> None:
         try:
@@ -215,15 +263,19 @@ class ServerLoop:
         if isinstance(content, Hello) and connection not in self._challenges:
             nonce, identity = new_nonce(), parsed_identity(content.identity)
             key = self._handler.key_of(identity) or secrets.token_bytes(KEY_BYTES)
-            proofs = [proof_of(key, side, content.identity, content.nonce, nonce) for side in ("server", "client")]
-            self._challenges[connection] = (identity, *proofs)  # type: ignore[assignment]
-            connection.send(Challenge(nonce, proofs[0]))
+            nonces = (content.nonce, nonce)
+            proofs = [proof_of(key, side, content.identity, *nonces, self.protect) for side in ("server", "client")]
+            guards = [FrameGuard(direction_key(key, side, *nonces)) for side in ("server", "client")]
+            self._challenges[connection] = (identity, proofs[1], guards)
+            connection.send(Challenge(nonce, proofs[0], self.protect))
         elif isinstance(content, Proof) and connection in self._challenges:
-            identity, _, expected = self._challenges.pop(connection)
+            identity, expected, guards = self._challenges.pop(connection)
             check_proof(expected, content.proof)
             connection.identity = identity
             self._handler.joined(connection)
             connection.send(Accepted())
+            if self.protect == PROTECT_MAC:
+                connection.protect(*guards)
         else:
             raise BadFrame(f"{connection.peer}: {type(content).__name__} before the handshake")
 
@@ -246,9 +298,8 @@ class ServerLoop:
         if reason:
             log_line(f"{self._name}: connection closed: {one_line(reason)}")
             self._last_words(connection, reason)
-        self.connections.discard(connection)
+        self._forget(connection)
         self._challenges.pop(connection, None)
-        self._selector.unregister(connection.sock)
         connection.sock.close()
         if connection.identity is not None:
             self._handler.closed(connection)

@@ -24,10 +24,17 @@ class Hello:
 @message(2)
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The server's answer to Hello: its own nonce, and its proof that it has the key."""
+    """The server's answer to Hello.
+
+    Attributes:
+        nonce: Its own, as that of Hello.
+        proof: That it has the key.
+        protect: What it requires for the frames after the handshake: "none" or "mac".
+    """
 
     nonce: str
     proof: str
+    protect: str = "none"
 
 
 @message(3)

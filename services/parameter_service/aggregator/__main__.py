@@ -14,6 +14,8 @@ from pathlib import Path
 
 from tiresias.errors import TiresiasError
 
+SWITCH_INTERVAL_S = 0.0005
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
@@ -25,6 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     from tiresias.services.parameter_service.aggregator.aggregator_process import Aggregator
     from tiresias.services.parameter_service.aggregator.aggregator_settings import read_aggregator_settings
 
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         aggregator = Aggregator(read_aggregator_settings(args.file))
     except (TiresiasError, OSError) as error:

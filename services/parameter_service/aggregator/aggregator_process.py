@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import resource
 import threading
@@ -15,6 +16,8 @@ from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.aggregator.agent_requests import AgentRequests
 from tiresias.services.parameter_service.aggregator.aggregator_settings import AggregatorSettings
 from tiresias.services.parameter_service.aggregator.aggregator_statistics import job_statistics
+from tiresias.services.parameter_service.aggregator.cycle_slots import JobSlots
+from tiresias.services.parameter_service.aggregator.execution_order import ExecutionOrder
 from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob, JobEvents, replace_privately
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.migrations import Migrations
@@ -23,6 +26,7 @@ from tiresias.services.parameter_service.messages.aggregator_messages import (
     AdoptJob,
     DrainAggregator,
     MigrateTensor,
+    PlanCycle,
     WorkerDone,
 )
 from tiresias.services.wire.connection import Connection
@@ -51,12 +55,16 @@ class Aggregator:
         server = listening(settings.host, settings.port)
         self.address = f"{settings.host}:{server.getsockname()[1]}"
         self._loop = ServerLoop(self, server, settings.stall_timeout_s)
+        self._loop.protect = settings.protect
+        self._order = self._loop.order = ExecutionOrder(self._jobs.get)
         self._agents = AgentRequests(self.free_bytes, lambda: self._draining)
         self._service = ServiceRequests(self, self._loop)
         self._service.loop = ServerLoop(self._service, None, settings.stall_timeout_s)
         identity = service_identity(f"aggregator-{os.getpid()}")
         self._migrations = Migrations(identity, settings.service_key, self._loop, self._service.report)
-        self._events = JobEvents(self._migrations.left, self._all_pushed)
+        self._events = JobEvents(
+            self._migrations.left, self._all_pushed, self._migrations.admits, self._idle, self._busy
+        )
         self._load()
         self._loop.every_tick(self._tick)
 
@@ -108,6 +116,7 @@ class Aggregator:
         job = self.job(connection.identity.job)
         before = job.connections.get(connection.identity.rank)
         job.connections[connection.identity.rank] = connection
+        connection.drained = job.open_window_if_idle
         if before is not None:
             self._loop.close(before)
 
@@ -140,6 +149,13 @@ class Aggregator:
         for job in self._jobs.values():
             for copy in job.all_copies():
                 copy.refuse_late(now)
+
+    def _busy(self, job: HostedJob) -> None:
+        self._order.slots.began(job.settings.job, self._loop.now())
+
+    def _idle(self, job: HostedJob) -> None:
+        self._order.slots.ended(job.settings.job)
+        self._migrations.idle(job)
 
     def _all_pushed(self, job: HostedJob, copy: MasterCopy) -> None:
         self._service.report(WorkerDone(job.settings.job, copy.name, copy.file.epoch))
@@ -178,6 +194,20 @@ class Aggregator:
             for connection in list(job.connections.values()):
                 self._loop.close(connection, f"job {name} was removed from this aggregator")
             job.remove()
+            self._order.forget(name)
+
+    def plan_cycle(self, content: PlanCycle) -> None:
+        """Take another execution cycle.
+
+        Raises:
+            UsageError: Numbers that are not allowed.
+        """
+        found = (content.cycle_s, *content.runs.values(), *content.work_s.values())
+        if not all(0 <= each < math.inf for each in found) or content.runs.keys() != content.work_s.keys():
+            raise UsageError("a cycle has a length, and runs and work of each job, all finite and 0 or more")
+        slots = {job: JobSlots(max(int(runs), 1), content.work_s[job]) for job, runs in content.runs.items()}
+        if (content.cycle_s, slots) != (self._order.slots.cycle_s, self._order.slots.slots):
+            self._order.slots.plan(content.cycle_s, slots, self._loop.now())
 
     def migrate(self, content: MigrateTensor) -> None:
         """Begin a migration.
@@ -193,14 +223,15 @@ class Aggregator:
             raise UsageError(f"job {content.job} has no tensor {content.tensor[:200]} on this aggregator")
         if content.to == self.address:
             raise UsageError(f"tensor {content.tensor} is on {content.to} already")
-        self._migrations.plan(job, job.tensors[content.tensor], content.to, content.within_s)
+        self._migrations.plan(job, job.tensors[content.tensor], content)
 
     def drain(self, content: DrainAggregator) -> None:
         """Begin the migration of every tensor; new ones are refused."""
         self._draining = True
         for job in self._jobs.values():
             for name in list(job.tensors):
-                self.migrate(MigrateTensor(job.settings.job, name, content.to, content.within_s))
+                within_s = content.within_s
+                self.migrate(MigrateTensor(job.settings.job, name, content.to, within_s, paced_s=within_s))
 
     def free_bytes(self) -> int:
         """Return the memory of this aggregator's bound that no tensor uses."""
@@ -213,6 +244,8 @@ class Aggregator:
             "pid": os.getpid(),
             "address": self.address,
             "draining": self._draining,
+            "cycle_s": self._order.slots.cycle_s,
+            "slots": {job: list(each) for job, each in self._order.slots.slots.items()},
             "cpu_s": used.ru_utime + used.ru_stime,
             "memory_bytes": self._settings.memory_bytes,
             "free_bytes": self.free_bytes(),

@@ -6,6 +6,7 @@ service_key_file  file with the 64 hexadecimal digits of the service's key, mode
 memory_mib        bound of all jobs' tensors; the default is half of the node's memory
 announce          file that gets {"address", "pid"} when the aggregator is ready; optional
 stall_timeout_s   seconds without a byte in the middle of a frame; default 60
+protect           "mac": frames are protected against changes on their way; default "none"
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 from tiresias.services.wire.private_files import private_json, read_service_key
 
-KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s"}
+KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s", "protect"}
 
 
 class AggregatorSettings(NamedTuple):
@@ -31,6 +33,7 @@ class AggregatorSettings(NamedTuple):
         memory_bytes: Bound of all jobs' tensors.
         announce: The file of the address; None for none.
         stall_timeout_s: Seconds without a byte in the middle of a frame.
+        protect: "none" or "mac": wire/frame_guard.py.
     """
 
     host: str
@@ -40,6 +43,7 @@ class AggregatorSettings(NamedTuple):
     memory_bytes: int
     announce: Path | None = None
     stall_timeout_s: float = 60.0
+    protect: str = PROTECT_NONE
 
 
 def read_aggregator_settings(path: Path) -> AggregatorSettings:
@@ -61,6 +65,7 @@ def read_aggregator_settings(path: Path) -> AggregatorSettings:
             _positive(content.get("memory_mib", _half_of_memory_mib())) << 20,
             Path(content["announce"]) if "announce" in content else None,
             float(content.get("stall_timeout_s", 60.0)),
+            _protection(content.get("protect", PROTECT_NONE)),
         )
     except KeyError as error:
         raise UsageError(f"{path}: the key {error.args[0]} is missing") from error
@@ -78,6 +83,12 @@ def _positive(value: Any) -> int:
     if not isinstance(value, int) or value < 1:
         raise ValueError("memory_mib is a whole number above 0")
     return value
+
+
+def _protection(value: Any) -> str:
+    if value not in {PROTECT_NONE, PROTECT_MAC}:
+        raise ValueError(f"protect is {PROTECT_NONE} or {PROTECT_MAC}")
+    return str(value)
 
 
 def _half_of_memory_mib() -> int:

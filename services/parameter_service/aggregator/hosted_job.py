@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol.job_log import log_line
+from tiresias.services.parameter_service.aggregator.idle_window import IdleWindow
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import DTYPES, OptimizerKernel
 from tiresias.services.parameter_service.aggregator.tensor_declaration import TensorDeclaration
@@ -46,10 +47,21 @@ class MovedTensor(NamedTuple):
 
 
 class JobEvents(NamedTuple):
-    """What the aggregator does when a job's tensor is to be copied, and when each rank has pushed to it."""
+    """What the aggregator does.
+
+    Attributes:
+        left: A tensor is to be copied to another aggregator.
+        all_pushed: Each rank has pushed to a tensor.
+        admits: Return whether the next idle window has the time to copy a tensor.
+        idle: The idle window of the job begins.
+        busy: It ends: a step of the job begins.
+    """
 
     left: Callable[[HostedJob, MasterCopy], None]
     all_pushed: Callable[[HostedJob, MasterCopy], None]
+    admits: Callable[[HostedJob, MasterCopy], bool] = lambda job, copy: True
+    idle: Callable[[HostedJob], None] = lambda job: None
+    busy: Callable[[HostedJob], None] = lambda job: None
 
 
 class HostedJob:
@@ -65,6 +77,7 @@ class HostedJob:
         staged: Copies that are not committed, by name.
         moved: Tensors of other aggregators that were here, by name.
         connections: The agents, by rank.
+        window: Its idle windows.
     """
 
     def __init__(self, folder: Path, settings: AdoptJob, events: JobEvents) -> None:
@@ -73,6 +86,8 @@ class HostedJob:
         self.staged: dict[str, MasterCopy] = {}
         self.moved: dict[str, MovedTensor] = {}
         self.connections: dict[int, Connection] = {}
+        self.window = IdleWindow()
+        self._updated, self._pulled = set[str](), set[str]()  # tensors of this step
         self._kernels = {name: OptimizerKernel(dtype) for name, dtype in DTYPES.items()}
 
     @classmethod
@@ -160,9 +175,58 @@ class HostedJob:
             file,
             self.settings,
             self._kernels[file.declaration.dtype],
-            lambda copy: self._events.left(self, copy),
-            lambda copy: self._events.all_pushed(self, copy),
+            self,
         )
+
+    # -- what a master copy reports -----------------------------------------------------------------------------------------
+
+    def left(self, copy: MasterCopy) -> None:
+        """A tensor is to be copied to another aggregator."""
+        self._events.left(self, copy)
+
+    def all_pushed(self, copy: MasterCopy) -> None:
+        """Each rank has pushed to a tensor."""
+        self._events.all_pushed(self, copy)
+
+    def admits(self, copy: MasterCopy) -> bool:
+        """Return whether the next idle window has the time to copy a tensor."""
+        return self._events.admits(self, copy)
+
+    def pushing(self) -> None:
+        """A push begins to arrive: the idle window ends. An asynchronous job has no such window."""
+        if self.window.is_open and self.settings.mode == "synchronous":
+            self.window.close()
+            self._events.busy(self)
+
+    def updated(self, copy: MasterCopy) -> None:
+        """An update was made. A second one of the same tensor ends the step too: a job cannot make one step of all its work."""
+        if copy.name in self._updated:
+            self._open_window()
+        self._updated.add(copy.name)
+
+    def pulled(self, copy: MasterCopy) -> None:
+        """Each rank has been sent the parameters of this step."""
+        self._pulled.add(copy.name)
+        self.open_window_if_idle()
+
+    def open_window_if_idle(self) -> None:
+        """Open the idle window when each tensor has been updated and pulled in this step, and every answer is sent."""
+        if len(self._pulled) >= len(self.tensors) and self.answered:
+            self._open_window()
+
+    def _open_window(self) -> None:
+        if not self.window.is_open:
+            self._updated.clear()
+            self._pulled.clear()
+            self.window.open()
+            for connection in self.connections.values():
+                connection.turn_ends = True  # the next step has a turn of its own
+            self._events.idle(self)
+
+    @property
+    def answered(self) -> bool:
+        """Whether no answer to an agent is on its way."""
+        return not any(connection.queued for connection in self.connections.values())
 
     def commit_staged(self, name: str) -> MasterCopy:
         """Make a staged copy the master."""
@@ -180,8 +244,8 @@ class HostedJob:
             copy.give_up()
             copy.file.remove()
 
-    def note_moved(self, name: str) -> None:
-        """Replace a tensor that was given up by a note of its new place."""
+    def note_moved(self, name: str) -> MasterCopy:
+        """Replace a tensor that was given up by a note of its new place; return it."""
         copy = self.tensors.pop(name)
         file = copy.file
         moved = MovedTensor(file.moved_to, file.epoch, file.run)
@@ -189,6 +253,7 @@ class HostedJob:
         self.moved[name] = moved
         copy.give_up()
         file.remove()
+        return copy
 
     def remove(self) -> None:
         """Delete the job's files."""

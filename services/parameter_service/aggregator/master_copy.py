@@ -7,13 +7,14 @@ that has counted already (repeated after a reconnect) is dropped without an answ
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tiresias.services.parameter_service.aggregator.copy_reports import JobOfCopies, PlannedMove
+from tiresias.services.parameter_service.aggregator.memory_pages import free_private
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import OptimizerKernel, StepNumbers
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile, buffers_of
+from tiresias.services.parameter_service.aggregator.waiting_pulls import WaitingPulls
 from tiresias.services.parameter_service.messages.agent_messages import Parameters, Pull, PullState, Push, TensorState
 from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
 from tiresias.services.wire import refusal_codes
@@ -23,30 +24,6 @@ from tiresias.services.wire.session_messages import Refused
 STAGED_WAIT_S = 1.0  # a pull waits so long for a copy that is not whole, before the agent locates the tensor again
 
 
-@dataclass(slots=True)
-class PlannedMove:
-    """A migration that begins with the next update.
-
-    Attributes:
-        to: Address of the new master.
-        epoch: The epoch that begins there.
-        deadline: When the tensor leaves without an update, in seconds of time.monotonic().
-    """
-
-    to: str
-    epoch: int
-    deadline: float
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingPull:
-    """A pull whose version does not exist yet."""
-
-    connection: Connection
-    content: Pull | PullState
-    since: float
-
-
 class MasterCopy:
     """The master copy of one tensor.
 
@@ -54,8 +31,7 @@ class MasterCopy:
         file: Its memory.
         settings: Those of its job.
         kernel: The update of its dtype.
-        left: Called when the tensor is to be copied to another aggregator.
-        all_pushed: Called when each rank has pushed once since this aggregator has the tensor.
+        job: What it reports to.
 
     Attributes:
         move: The planned migration, None where there is none.
@@ -65,16 +41,8 @@ class MasterCopy:
         skipped: Updates that were left out because of NaN or Inf.
     """
 
-    def __init__(
-        self,
-        file: TensorFile,
-        settings: AdoptJob,
-        kernel: OptimizerKernel,
-        left: Callable[[MasterCopy], None],
-        all_pushed: Callable[[MasterCopy], None],
-    ) -> None:
-        self.file, self._settings, self._kernel = file, settings, kernel
-        self._left, self._all_pushed = left, all_pushed
+    def __init__(self, file: TensorFile, settings: AdoptJob, kernel: OptimizerKernel, job: JobOfCopies) -> None:
+        self.file, self._settings, self._kernel, self._job = file, settings, kernel, job
         self.move: PlannedMove | None = None
         self.leaving = False
         self.cpu_s, self.updates, self.skipped = 0.0, 0, 0
@@ -84,7 +52,8 @@ class MasterCopy:
         self._pushed: set[int] = set()
         self._ever_pushed: set[int] | None = None
         self._lr = -1.0
-        self._pulls: list[WaitingPull] = []
+        self._pulls, self._answers = WaitingPulls(), 0  # answers with parameters since the last update
+        self._updated_at = 0.0
 
     @property
     def name(self) -> str:
@@ -110,6 +79,7 @@ class MasterCopy:
             return None
         if push.step < self._expected_step(rank) or rank in self._pushed:
             return None  # it counts already
+        self._job.pushing()
         place: memoryview = self._gradients[rank].data
         return place.cast("B")
 
@@ -164,7 +134,7 @@ class MasterCopy:
             self._ever_pushed.add(rank)
             if len(self._ever_pushed) == self._settings.workers and self.file.state == ACTIVE:
                 self._ever_pushed = None
-                self._all_pushed(self)
+                self._job.all_pushed(self)
 
     def _update_if_complete(self) -> None:
         if self.file.state != ACTIVE:
@@ -186,9 +156,11 @@ class MasterCopy:
                 return
         else:
             self._commit(ranks, applied=1)
-        self.updates += 1
-        if self.move is not None:
+        self.updates, self._updated_at = self.updates + 1, time.monotonic()
+        if self.move is not None and self._may_leave(self.move):
             self._leave()
+        self._answers = 0
+        self._job.updated(self)
         self._answer_pulls()
 
     def _commit(self, ranks: range | list[int], applied: int) -> None:
@@ -202,7 +174,7 @@ class MasterCopy:
         source = f"rank {', '.join(map(str, bad))}" if bad else "the sum"
         if self._settings.on_nan == "stop":
             self._failure = f"the gradient of {source} in step {self.file.version} has NaN or Inf"
-            self._refuse_all(lambda pull: self._fatal(pull.content.step, self._failure))
+            self._pulls.refuse(lambda step: self._fatal(step, self._failure))
             return
         self.skipped += 1
         for old, new in zip(buffers_of(self.file.current), buffers_of(self.file.spare), strict=True):
@@ -222,7 +194,7 @@ class MasterCopy:
         elif self._push_is_missing(connection, content):
             connection.send(self._moved(content.step))  # its push counted in a copy that was dropped: both are repeated
         else:
-            self._pulls.append(WaitingPull(connection, content, time.monotonic()))
+            self._pulls.add(connection, content)
 
     def _push_is_missing(self, connection: Connection, content: Pull | PullState) -> bool:
         assert connection.identity is not None
@@ -247,64 +219,70 @@ class MasterCopy:
         # In synchronous mode the slot is written again only after each rank has received this answer and has pushed twice.
         payload = bytes(parameters) if self._asynchronous else parameters
         connection.send(Parameters(self.name, self.file.version, *moved), payload)
+        self._answers += 1
+        if self._answers == self._settings.workers:
+            self._job.pulled(self)
 
     def _answer_pulls(self) -> None:
-        ready = [pull for pull in self._pulls if self._ready(pull.content)]
-        self._pulls = [pull for pull in self._pulls if not self._ready(pull.content)]
-        for pull in ready:
+        for pull in self._pulls.take(self._ready):
             self._answer(pull.connection, pull.content)
         if self.leaving:
-            self._refuse_all(lambda pull: self._moved(pull.content.step))
-
-    def _refuse_all(self, refusal: Callable[[WaitingPull], Refused]) -> None:
-        pulls, self._pulls = self._pulls, []
-        for pull in pulls:
-            pull.connection.send(refusal(pull))
+            self._pulls.refuse(self._moved)
 
     def forget(self, connection: Connection) -> None:
         """Drop the pulls of a connection that has ended."""
-        self._pulls = [pull for pull in self._pulls if pull.connection is not connection]
+        self._pulls.forget(connection)
 
     def refuse_late(self, now: float) -> None:
-        """Refuse the pulls that have waited too long for the pushes of other ranks; leave where a move's deadline has passed."""
-        if any(now - pull.since > self._settings.push_timeout_s for pull in self._pulls):
+        """Refuse the pulls that have waited too long for the pushes of other ranks; leave where no update is made any more."""
+        waited_s = self._pulls.waited_s(now)
+        if waited_s > self._settings.push_timeout_s:
             absent = sorted(set(range(self._settings.workers)) - self._pushed)
             limit = f"{self._settings.push_timeout_s:g} s"
             text = f"rank {', '.join(map(str, absent))} has not pushed step {self.file.version} within {limit}"
-            self._refuse_all(lambda pull: self._fatal(pull.content.step, text))
-        if self.file.state != ACTIVE and any(now - pull.since > STAGED_WAIT_S for pull in self._pulls):
-            self._refuse_all(lambda pull: self._moved(pull.content.step))  # the old master may have kept the tensor
-        if self.move is not None and not self.leaving and now > self.move.deadline:
+            self._pulls.refuse(lambda step: self._fatal(step, text))
+        if self.file.state != ACTIVE and waited_s > STAGED_WAIT_S:
+            self._pulls.refuse(self._moved)  # the old master may have kept the tensor
+        move = self.move
+        if move is not None and not self.leaving and now - max(move.planned, self._updated_at) > move.within_s:
             self._leave()
             self._answer_pulls()
 
     # -- migration ----------------------------------------------------------------------------------------------------------
 
+    def _may_leave(self, move: PlannedMove) -> bool:
+        return time.monotonic() - move.planned > move.paced_s or self._job.admits(self)
+
     def _leave(self) -> None:
         """Make no update from now on: the content is copied."""
         self.leaving = True
         self._pushed.clear()
-        self._left(self)
+        self._job.left(self)
 
     def stay(self, epoch: int) -> None:
         """Go on as the master, under a new epoch, after a failed migration."""
         self.move, self.leaving = None, False
         self._pushed.clear()
         self.file.assign(epoch, ACTIVE)
-        self._refuse_all(lambda pull: self._moved(pull.content.step))
+        self._pulls.refuse(self._moved)
 
     def begin(self) -> None:
         """Be the master: the copy is whole and committed. Gradients that arrived before count now."""
         self.file.assign(self.file.epoch, ACTIVE)
         if self._ever_pushed is not None and len(self._ever_pushed) == self._settings.workers:
             self._ever_pushed = None
-            self._all_pushed(self)
+            self._job.all_pushed(self)
         self._update_if_complete()
         self._answer_pulls()
 
     def give_up(self) -> None:
         """Refuse what waits: the tensor is elsewhere."""
-        self._refuse_all(lambda pull: self._moved(pull.content.step))
+        self._pulls.refuse(self._moved)
+
+    def free_memory(self) -> None:
+        """Free the pages of a tensor that was given up, when no answer with them is on its way. Any thread may call it."""
+        self.file.free_pages()
+        free_private(self._gradients)
 
     def replace(self, version: int, counts: list[int], run: int, generation: int) -> None:
         """Make what was written into the spare slot the content, for a new run of the job."""

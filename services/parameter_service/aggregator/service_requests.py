@@ -22,6 +22,7 @@ from tiresias.services.parameter_service.messages.aggregator_messages import (
     DrainAggregator,
     DropJob,
     MigrateTensor,
+    PlanCycle,
     PrepareCopy,
     ReadStatistics,
     StatisticsReport,
@@ -59,6 +60,10 @@ class ServedState(Protocol):
         """Begin the migration of every tensor."""
         ...
 
+    def plan_cycle(self, content: PlanCycle) -> None:
+        """Take another execution cycle."""
+        ...
+
     def statistics(self) -> dict[str, Any]:
         """Return the statistics."""
         ...
@@ -85,6 +90,7 @@ class ServiceRequests:
             DropJob: lambda content: self._state.drop(content.job),
             MigrateTensor: self._state.migrate,
             DrainAggregator: self._state.drain,
+            PlanCycle: self._state.plan_cycle,
             CommitCopy: self._commit,
             DiscardCopy: self._discard,
         }

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiresias.errors import TiresiasError
+from tiresias.services.parameter_service.aggregator.memory_pages import free_shared, touch
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import Slot
 from tiresias.services.parameter_service.aggregator.tensor_declaration import TensorDeclaration, declaration_of
 
@@ -70,9 +71,10 @@ class TensorFile:
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.posix_fallocate(handle, 0, size)
-            memory = mmap.mmap(handle, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
+            memory = mmap.mmap(handle, size, flags=mmap.MAP_SHARED)
         finally:
             os.close(handle)
+        touch(memory)  # its pages exist before the first push
         text = declaration.to_json().encode()
         memory[DECLARATION_AT : DECLARATION_AT + len(text)] = text
         made = cls(path, declaration, workers, memory)
@@ -203,6 +205,10 @@ class TensorFile:
         """Rename the file, in place of what is there."""
         self.path.rename(path)
         self.path = path
+
+    def free_pages(self) -> None:
+        """Free the memory of a removed file, while other threads run."""
+        free_shared(self._memory)
 
     def remove(self) -> None:
         """Delete the file; the mapping remains until no buffer of it is in use."""

@@ -16,12 +16,14 @@ from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.aggregator_numbers import TensorKey
 from tiresias.services.parameter_service.assignment.assignment_rules import NoAggregatorLeft
+from tiresias.services.parameter_service.assignment.execution_cycle import runs_in
 from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
 from tiresias.services.parameter_service.manager.added_tensors import evenly, parameters_on
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
 from tiresias.services.parameter_service.manager.registration_checks import check_registration
+from tiresias.services.parameter_service.messages.aggregator_messages import PlanCycle
 
 MAX_TENSORS = 65_536
 
@@ -92,6 +94,15 @@ class RegisteredJobs:
         if feedback and feedback.measured_s is not None:
             return feedback.measured_s, feedback.loss
         return None, self._clusters.pool_of(job).loss(job)
+
+    def cycles(self) -> dict[int, PlanCycle]:
+        """Return the execution cycle of each aggregator with assigned jobs."""
+        found = {}
+        for number, load in self._clusters.loads.items():
+            runs = {job: float(runs_in(load.cycle_s, part.iteration_s)) for job, part in load.parts.items()}
+            work_s = {job: part.work_s for job, part in load.parts.items()}
+            found[number] = PlanCycle(load.cycle_s, runs, work_s)
+        return found
 
     def target(self, job: str) -> dict[str, int]:
         """Return the aggregator that each block is assigned to. Raises UsageError."""

@@ -14,7 +14,12 @@ from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.manager.aggregator_calls import AggregatorCalls
 from tiresias.services.parameter_service.manager.background_calls import Call, CallSequence, made_here
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
-from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, DropJob, MigrateTensor
+from tiresias.services.parameter_service.messages.aggregator_messages import (
+    AdoptJob,
+    DropJob,
+    MigrateTensor,
+    PlanCycle,
+)
 
 
 class TensorMover:
@@ -89,10 +94,14 @@ class TensorMover:
         """
         seen: dict[int, tuple[str, dict[str, Any]]] = {}
         free: dict[int, int] = {}
+        cycles = self._jobs.cycles()
         for number, address in self._addresses().items():
             found = yield self._tried(self._calls.statistics, address)
             if found is not None:
                 seen[number], free[number] = (address, dict(found["jobs"])), int(found["free_bytes"])
+                plan = cycles.get(number, PlanCycle(0.0, {}, {}))
+                if not _executes(found, plan):
+                    yield self._tried(self._calls.request, address, plan)
         self._seen, self._free_bytes = seen, free
         known = self._jobs.numbers_of_jobs()
         for number, (address, present) in seen.items():
@@ -157,3 +166,9 @@ class TensorMover:
                 return None
 
         return tried
+
+
+def _executes(statistics: Mapping[str, Any], plan: PlanCycle) -> bool:
+    """Return whether an aggregator that reports these statistics has the plan."""
+    slots = {job: [plan.runs[job], work_s] for job, work_s in plan.work_s.items()}
+    return (statistics["cycle_s"], statistics["slots"]) == (plan.cycle_s, slots)

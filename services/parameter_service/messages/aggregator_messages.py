@@ -44,28 +44,53 @@ class DropJob:
 @message(22)
 @dataclass(frozen=True, slots=True)
 class MigrateTensor:
-    """MIGRATE_INIT of the thesis: the tensor moves to another aggregator at its next update.
+    """MIGRATE_INIT of the thesis: the tensor moves to another aggregator at an update.
 
     Attributes:
         job: The job's name.
         tensor: The tensor's name.
         to: Address of the new master.
-        within_s: Seconds after which it moves without an update; gradients that were received are pushed again by their ranks.
+        within_s: Seconds without an update after which it moves without one; gradients that were received are pushed again by
+            their ranks.
+        paced_s: Seconds in which it moves only at an update whose idle window has the time for the copy; later at any update.
     """
 
     job: str
     tensor: str
     to: str
     within_s: float = 5.0
+    paced_s: float = 30.0
 
 
 @message(23)
 @dataclass(frozen=True, slots=True)
 class DrainAggregator:
-    """Moves every tensor of an aggregator to another one, and refuses new ones."""
+    """Moves every tensor of an aggregator to another one, and refuses new ones.
+
+    Attributes:
+        to: Address of the other one.
+        within_s: Seconds of pacing (MigrateTensor.paced_s); later a tensor moves at its next update, or without one in these
+            seconds.
+    """
 
     to: str
     within_s: float = 5.0
+
+
+@message(34)
+@dataclass(frozen=True, slots=True)
+class PlanCycle:
+    """The execution cycle of an aggregator, as the manager has assigned its jobs; idempotent.
+
+    Attributes:
+        cycle_s: Its length in seconds; 0 for none: every step is executed when it arrives.
+        runs: How often each job runs in it.
+        work_s: Seconds of processor time of each job's tensors here in a run.
+    """
+
+    cycle_s: float
+    runs: dict[str, float]
+    work_s: dict[str, float]
 
 
 @message(24)

@@ -343,6 +343,7 @@ def test_sigterm_ends_it(place: AggregatorProcess) -> None:
         ({"other": 1}, "unknown key other; allowed: announce"),
         ({"memory_mib": 0}, "memory_mib is a whole number above 0"),
         ({"service_key_file": "/nonexistent"}, "/nonexistent"),
+        ({"protect": "tls"}, "protect is none or mac"),
         ({"state": None}, "config.json"),
     ],
 )

@@ -64,11 +64,12 @@ class Echo:
 
 
 class Served:
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, protect: str = "none", **options: Any) -> None:
         self.handler = Echo()
         self.socket = listening("127.0.0.1", 0)
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
         self.loop = ServerLoop(self.handler, self.socket, **options)
+        self.loop.protect = protect
         self.thread = threading.Thread(target=self.loop.run)
         self.thread.start()
 
@@ -92,9 +93,9 @@ class Served:
         self.socket.close()
 
 
-@pytest.fixture
-def served() -> Iterator[Served]:
-    server = Served()
+@pytest.fixture(params=["none", "mac"])
+def served(request: pytest.FixtureRequest) -> Iterator[Served]:
+    server = Served(protect=request.param)
     yield server
     server.end()
 
@@ -141,12 +142,12 @@ def test_lengths_over_the_limit_are_refused(header: int, payload: int) -> None:
     with pytest.raises(BadFrame, match="the limit is"):
         packed_prefix(Prefix(1, header, payload))
     with pytest.raises(BadFrame, match="the limit is"):
-        unpacked_prefix(struct.pack("!2sBBIQ", b"TP", 1, 1, header, payload))
+        unpacked_prefix(struct.pack("!2sBBIQ", b"TP", frames.VERSION, 1, header, payload))
 
 
 def test_another_version_is_named() -> None:
-    with pytest.raises(BadFrame, match="version 2 of the protocol, this is version 1"):
-        unpacked_prefix(struct.pack("!2sBBIQ", b"TP", 2, 1, 0, 0))
+    with pytest.raises(BadFrame, match="version 3 of the protocol, this is version 2"):
+        unpacked_prefix(struct.pack("!2sBBIQ", b"TP", frames.VERSION + 1, 1, 0, 0))
 
 
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -227,8 +228,9 @@ def test_the_proof_depends_on_each_input() -> None:
         proof_of(KEY, "client", "b", one, two),
         proof_of(KEY, "client", "a", two, one),
         proof_of(b"x" * 32, "client", "a", one, two),
+        proof_of(KEY, "client", "a", one, two, "mac"),
     }
-    assert len(proofs) == 5
+    assert len(proofs) == 6
 
 
 # -- the server -------------------------------------------------------------------------------------------------------------
@@ -254,7 +256,8 @@ def test_many_frames_in_one_call_are_answered_in_order(served: Served) -> None:
 
 def test_a_frame_byte_by_byte(served: Served) -> None:
     channel = served.connect()
-    for byte in frame_of(Locate("slow")):
+    frame = [frame_of(Locate("slow"))]
+    for byte in b"".join(channel._outgoing.sealed(frame) if channel._outgoing else frame):
         channel._sock.sendall(bytes([byte]))
     assert channel.receive() == Accepted("slow")
     channel.close()
@@ -298,7 +301,7 @@ def test_a_recorded_handshake_cannot_be_replayed(served: Served) -> None:
 
     nonce = new_nonce()
     sock, challenge = hello(nonce)
-    proof = frame_of(Proof(proof_of(KEY, "client", str(ME), nonce, challenge.nonce)))
+    proof = frame_of(Proof(proof_of(KEY, "client", str(ME), nonce, challenge.nonce, challenge.protect)))
     sock.sendall(proof)
     assert decoded(4, sock.recv(4096)[16:]) == Accepted()
     again, _ = hello(nonce)
@@ -311,8 +314,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "garbage": lambda: secrets.token_bytes(5000),
     "another protocol": lambda: b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "another version": lambda: struct.pack("!2sBBIQ", b"TP", 9, 1, 10, 0) + b"{}",
-    "a large header": lambda: struct.pack("!2sBBIQ", b"TP", 1, 1, 2**32 - 1, 0),
-    "a large payload": lambda: struct.pack("!2sBBIQ", b"TP", 1, 1, 10, 2**64 - 1),
+    "a large header": lambda: struct.pack("!2sBBIQ", b"TP", frames.VERSION, 1, 2**32 - 1, 0),
+    "a large payload": lambda: struct.pack("!2sBBIQ", b"TP", frames.VERSION, 1, 10, 2**64 - 1),
     "a payload before the handshake": lambda: frame_of(Hello(str(ME), new_nonce()), 1 << 30),
     "a message before the handshake": lambda: frame_of(Locate("a")),
     "two hellos": lambda: 2 * frame_of(Hello(str(ME), new_nonce())),
