@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.remote_memory.donors import DonorProcess
 from tests.services.remote_memory.job_swap.swap_node import SWAPPING, SwapNode, until
 from tiresias.services.remote_memory.job_swap import loop_devices, zram_devices
 from tiresias.services.remote_memory.job_swap.swap_area import swaps
@@ -97,6 +99,31 @@ def test_a_server_that_hangs_is_given_up_in_time(node: SwapNode) -> None:
     node.call("epilog", JOB)  # the job's process lives: the worst case
     assert time.monotonic() - started < 15
     assert process.wait(30) == -signal.SIGBUS
+    assert node.left(JOB) == []
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_from_the_disk_when_a_donor_is_killed(node_of: Callable[..., SwapNode], tmp_path: Path) -> None:
+    donors = [DonorProcess(tmp_path / f"donor{number}", most_mib=128, slab_mib=8) for number in range(2)]
+    try:
+        key = str(donors[0].folder / "key")
+        node = node_of(donors=[each.address for each in donors], service_key_file=key, slab_mib=8)
+        cgroup = node.cgroup(JOB, 48)
+        assert node.call("prolog", JOB, "remote-mem=160M") == ""
+        process = node.swapping(cgroup, 96, 12000)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "filled\n"
+        until(lambda: donors[0].statistics()["mapped"], "a slab of the first donor is lent")
+        donors[0].kill()
+        output, errors = process.communicate(timeout=120)
+        assert output == "checked\n", errors
+        traffic = json.loads(node.call("epilog", JOB).partition(f"job {JOB}: ")[2])
+    finally:
+        for each in donors:
+            each.kill()
+    assert traffic["failed"] == 0
+    assert traffic["written_remote"] > 0
+    assert traffic["lost_donors"] >= 1
     assert node.left(JOB) == []
 
 
