@@ -22,6 +22,7 @@ from tests.services.remote_memory.random_operations import MemoryFile
 from tiresias.services.remote_memory.messages import donor_messages as messages
 from tiresias.services.remote_memory.messages.job_key import job_key
 from tiresias.services.wire.channel import Channel, ConnectionLost, address_of, frame_of
+from tiresias.services.wire.frames import VERSION
 from tiresias.services.wire.handshake import NotAuthenticated
 from tiresias.services.wire.peer_identity import agent_identity
 from tiresias.services.wire.session_messages import Refused
@@ -137,8 +138,8 @@ def test_other_sizes_and_versions_are_refused_in_one_line(start_donor: StartDono
     answer = connected(donor).request(messages.MapSlab(1, 2 * SLAB_BYTES))
     assert answer == Refused("fatal", f"this donor's slabs have {SLAB_BYTES} bytes, not {2 * SLAB_BYTES}", step=1)
     with socket.create_connection(address_of(donor.address)) as raw:
-        raw.sendall(b"TP\x02\x01" + bytes(12))
-        assert b"version 2 of the protocol, this is version 1" in raw.recv(4096)
+        raw.sendall(b"TP" + bytes([VERSION + 1, 1]) + bytes(12))
+        assert f"version {VERSION + 1} of the protocol, this is version {VERSION}".encode() in raw.recv(4096)
 
 
 def test_a_client_that_reads_no_answers_loses_its_connection(start_donor: StartDonor) -> None:
