@@ -74,16 +74,21 @@ def test_random_changes_survive_a_killed_donor(tmp_path: Path, start_donor: Star
     with RemoteRegion(region_settings(tmp_path, [donor.address], PAGES), RESIDENT_PAGES * PAGE) as region:
         array = region.array(PAGES * PAGE // 8, "int64")
         expected = np.zeros(len(array), dtype="int64")
-        for number in range(4000):
+        killed_at = started_at = 0
+        for number in range(1, 50_000):
             at = int(random.integers(0, len(array) - 700))
             if random.random() < 0.5:
                 array[at : at + 700] = expected[at : at + 700] = number
             assert np.array_equal(array[at : at + 700], expected[at : at + 700])
-            if number == 1500:
-                until(lambda: region.statistics()["remote_pages"], "pages are remote")
+            if not killed_at and number % 100 == 0 and region.statistics()["remote_pages"]:
                 donor.kill()
-            elif number == 2500:
+                killed_at = number
+            elif killed_at and number == killed_at + 300:
                 donor.start()
+                started_at = number
+            elif started_at and number == started_at + 300:
+                break
+        assert started_at, "no page was remote"
         assert np.array_equal(array, expected)
 
 
