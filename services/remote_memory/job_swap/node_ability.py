@@ -53,8 +53,8 @@ def compression() -> str:
 
 
 def _missing_parts() -> Iterator[str]:
-    if os.geteuid() or not _capabilities() & _CAN_ADMINISTER:
-        yield "prolog and epilog need root with CAP_SYS_ADMIN, which this process is not"
+    if not os.geteuid() and not _capabilities() & _CAN_ADMINISTER:  # another user's rights are not those of the prolog
+        yield "root has no CAP_SYS_ADMIN here, as in a container"
     for path, part in (("/dev/fuse", "FUSE"), ("/dev/loop-control", "loop devices"), ("/proc/swaps", "swap")):
         if not Path(path).exists():
             yield f"no {path}: the kernel has no {part}, or this is a container without it"

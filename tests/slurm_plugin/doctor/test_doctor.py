@@ -45,11 +45,15 @@ def test_a_cluster_that_only_lacks_accounting(cluster_of: ClusterOf) -> None:
 
 
 @pytest.mark.long
-def test_nodes_report_their_image_tools(cluster_of: ClusterOf) -> None:
+def test_nodes_report_what_they_have(cluster_of: ClusterOf) -> None:
     words = ["srun", "--nodes=2", "--ntasks-per-node=1", "tiresias", "doctor", "--node"]
     lines = cluster_of("forky").run(words, user="alice", timeout=60).stdout.splitlines()
     reasons = "DMTCP cannot be used: dmtcp_launch is not in PATH; CRIU cannot be used: criu is not in PATH"
-    assert sorted(lines) == [f"advice: image tools: {node}: {reasons}" for node in ("gpu01", "gpu02")]
+    swap = "cannot be used: no /dev/fuse: the kernel has no FUSE, or this is a container without it; "
+    for node in ("gpu01", "gpu02"):
+        assert f"advice: image tools: {node}: {reasons}" in lines
+        assert sum(line.startswith(f"advice: swap of a job: {node}: {swap}") for line in lines) == 1
+    assert len(lines) == 4
 
 
 def test_a_user_without_rights_sees_the_command_that_grants_them(cluster_of: ClusterOf) -> None:
