@@ -52,10 +52,10 @@ class SimulatedMemory:
         Raises:
             UsageError: A job of the trace needs more than the cluster has.
         """
-        room = np.maximum(self.node_gb * cluster.nodes / (2.0 * trace.gpus), self.node_gb / cluster.gpus_per_node)
+        most = np.maximum(self.node_gb * cluster.nodes / (2.0 * trace.gpus), self.node_gb / cluster.gpus_per_node)
         if not len(trace.memory):
             drawn = np.random.default_rng(self.seed).lognormal(0.0, self.sigma, len(trace)) * self.per_gpu_gb
-            return np.asarray(trace.gpus * np.minimum(drawn, np.minimum(room, self.node_gb)), np.float64)
+            return np.asarray(trace.gpus * np.minimum(drawn, np.minimum(most, self.node_gb)), np.float64)
         fits = np.floor(self.node_gb * trace.gpus / np.maximum(trace.memory, 1e-9)) * cluster.nodes >= trace.gpus
         if not fits.all():
             row = int((~fits).argmax())
