@@ -138,7 +138,7 @@ ELASTIC = _variable(
 )
 PARAMETER_SERVICE = _variable(
     "TIRESIAS_PARAMETER_SERVICE",
-    "the user at submission",
+    "the command that registers the job with the parameter service, or the user",
     "the agent of the parameter service, in the training program",
     "path of the job file of the parameter service: the job's name and key, and the addresses of aggregators",
 )
