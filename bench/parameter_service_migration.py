@@ -4,7 +4,7 @@ Two workers train through two aggregators; their GPU phase is a sleep. A model h
 VGG19, or of BERT-base, in the blocks that the agent makes (4 MiB), with SGD and momentum; its GPU phase is that of
 parameter_service_rows.py.
 --scale multiplies bytes and GPU phases, --stretch the phases further. Rank 0 requests migrations at the begin of an iteration,
-every --every iterations:
+--every iterations after the end of the one before:
 
     one      one block of 4 MiB, the largest size there is
     half     half of the model's blocks, to the other aggregator and back in turns
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import statistics
 import sys
@@ -88,12 +89,19 @@ class Mover:
 
     def __init__(self, service: AggregatorProcesses, names: Sequence[str], every: int) -> None:
         self._service, self._names, self._every = service, names, every
-        self._place = 0
+        self._place, self._next = 0, WARM_UP
+        self.ended = multiprocessing.Value("i", 0)  # copies that have ended, as the parent process receives it
+        self.starts = multiprocessing.SimpleQueue()
+        self._begun = 0
 
     def before(self, at: int) -> None:
         """Rank 0, before an iteration: begin a migration if it is due."""
-        if at < WARM_UP or (at - WARM_UP) % self._every:
+        if self.ended.value < self._begun * len(self._names):
+            self._next = at + self._every
+        if at < self._next:
             return
+        self._begun, self._next = self._begun + 1, at + self._every
+        self.starts.put(at)
         threading.Thread(target=self._move, args=(self._place,)).start()
         self._place = 1 - self._place
 
@@ -115,6 +123,8 @@ class Mover:
                 event = channel.receive()
                 if isinstance(event, TensorCopyDone):
                     ended.append(time.monotonic())
+                    with self.ended.get_lock():
+                        self.ended.value += 1
                 elif isinstance(event, MigrationFailed):
                     failed.append(event.reason)
         except Exception:  # the aggregator has ended
@@ -135,20 +145,22 @@ def measured(model: str, part: str, args: argparse.Namespace) -> dict[str, Any]:
         for place in (0, 1):
             threading.Thread(target=mover.listen, args=(place, ended, failed), daemon=True).start()
         job = EmulatedJob(identity, sizes, 2, GPU_PHASES_S[model] * args.scale * args.stretch, before=mover.before)
-        iterations = run_jobs([job], WARM_UP + args.samples * args.every)[0]
+        iterations = run_jobs([job], WARM_UP + args.samples * (args.every + 4))[0]
     moved = sum(sizes[name] for name in names)
     found = {"blocks": len(sizes), "moved": len(names), "moved_mb": moved / 1e6, "copied_mb": 2 * moved / 1e6}
-    return found | report(iterations, sorted(ended), len(names), args) | {"failed": failed[:3]}
+    starts = []
+    while not mover.starts.empty():
+        starts.append(mover.starts.get())
+    return found | report(iterations, sorted(ended), len(names), starts) | {"failed": failed[:3]}
 
 
-def report(iterations: list[Iteration], ended: list[float], count: int, args: argparse.Namespace) -> dict[str, Any]:
-    starts = range(WARM_UP, len(iterations), args.every)
-    assert len(ended) == count * len(starts), f"{len(ended)} of {count * len(starts)} copies have ended"
+def report(iterations: list[Iteration], ended: list[float], count: int, starts: list[int]) -> dict[str, Any]:
+    starts = starts[: len(ended) // count]  # the last migration may not have ended
     spans = [(at, iterations[at].begin, ended[(number + 1) * count - 1]) for number, at in enumerate(starts)]
     touched: dict[int, list[int]] = {}
     for at, _, end in spans:
         last = next((number for number in range(at, len(iterations)) if iterations[number].begin > end), at + 1)
-        touched[at] = [number for number in range(at, last + 1) if number < min(at + args.every, len(iterations))]
+        touched[at] = [number for number in range(at, last + 1) if number < len(iterations)]
     moving = {number for each in touched.values() for number in each}
     quiet = [each.end - each.begin for at, each in enumerate(iterations) if at >= WARM_UP and at not in moving]
     usual = statistics.median(quiet)
@@ -174,7 +186,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=[*GPU_PHASES_S], choices=[*GPU_PHASES_S])
     parser.add_argument("--parts", nargs="+", default=["one", "half"], choices=["one", "half", "all"])
-    parser.add_argument("--samples", type=int, default=10, help="migrations of each; 10")
+    parser.add_argument("--samples", type=int, default=10, help="migrations of each where one takes 4 iterations; 10")
     parser.add_argument("--every", type=int, default=8, help="iterations from one migration to the next; 8")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of bytes and GPU phases; 1")
     parser.add_argument("--stretch", type=float, default=1.0, help="further factor of the GPU phases; 1")
