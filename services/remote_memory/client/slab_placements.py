@@ -11,7 +11,7 @@ from tiresias.services.remote_memory.messages.donor_messages import FreeMemory, 
 from tiresias.services.remote_memory.slabs.donor_choice import candidate_donors, emptiest_donor
 from tiresias.services.remote_memory.slabs.slab_table import SlabMapping, SlabTable
 
-AT_ONCE = 4  # slabs that are placed at the same time
+AT_ONCE = 1  # slabs that are placed at the same time: which donors are new depends on the one before
 NO_MEMORY_S = 1.0  # until donors are queried again after none had memory
 
 
