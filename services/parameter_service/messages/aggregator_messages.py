@@ -59,7 +59,7 @@ class MigrateTensor:
     tensor: str
     to: str
     within_s: float = 5.0
-    paced_s: float = 30.0
+    paced_s: float = 10.0  # below the times in which nodes are given back
 
 
 @message(23)
