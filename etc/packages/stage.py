@@ -20,6 +20,11 @@ import sbom
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPTS = {"tiresias": "tiresias.__main__", "tsbatch": "tiresias.wrappers.tsbatch", "tsrun": "tiresias.wrappers.tsrun"}
+SERVICE = "tiresias.services.parameter_service"
+PROGRAMS = {
+    "parameter-service": f"{SERVICE}.manager.__main__",
+    "aggregator": f"{SERVICE}.aggregator.__main__",
+}  # of the unit
 # Isolated: nothing of the caller's environment or folder chooses the code.
 SCRIPT = "#!{python} -I\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
 CONFIGURATION = {"tiresias.toml": 0o644, "poke.sh": 0o755, "primary.sh": 0o755}  # an admin's changes are kept
@@ -29,6 +34,8 @@ EXAMPLES = (
     "tiresias-alerts.yml",
     "tiresias-dashboard.json",
     "modulefiles/tiresias",
+    "parameter-service/manager.json",
+    "parameter-service/aggregator.sh",
 )
 # of docs/, as text
 MANUAL = (
@@ -78,6 +85,9 @@ def lay(stage: Path, places: Places, scratch: Path) -> None:
     shutil.copytree(scratch / "library", stage / places.library)
     for name, module in SCRIPTS.items():
         write(stage / "usr/bin" / name, SCRIPT.format(python=places.python, module=module), 0o755)
+    for name, module in PROGRAMS.items():
+        text = SCRIPT.format(python=places.python, module=module)
+        write(stage / "usr/libexec/slurm-tiresias" / name, text, 0o755)
     _configuration(stage)
     _manual(stage / "usr/share/doc/slurm-tiresias", scratch / "docs")
     _pages(stage, places, scratch / "pages")
@@ -99,7 +109,9 @@ def _configuration(stage: Path) -> None:
     for name, mode in CONFIGURATION.items():
         write(stage / "etc/tiresias" / name, (ROOT / "etc" / name).read_text(), mode)
     for name in EXAMPLES:
-        write(stage / "usr/share/slurm-tiresias" / name, (ROOT / "etc" / name).read_text())
+        example = ROOT / "etc" / name
+        mode = 0o755 if os.access(example, os.X_OK) and example.suffix == ".sh" else 0o644
+        write(stage / "usr/share/slurm-tiresias" / name, example.read_text(), mode)
     for unit in sorted([*(ROOT / "etc").glob("*.service"), *(ROOT / "etc").glob("*.timer")]):
         write(stage / "usr/lib/systemd/system" / unit.name, unit.read_text())
     write(stage / "usr/lib/sysusers.d/tiresias.conf", (HERE / "sysusers.conf").read_text())

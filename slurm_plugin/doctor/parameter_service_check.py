@@ -15,6 +15,7 @@ from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine, named
 from tiresias.slurm_plugin.cluster.rights import user_name
 from tiresias.slurm_plugin.doctor.host_checks import output
+from tiresias.slurm_plugin.doctor.service_configuration_check import CONFIGURATION, configuration_findings
 from tiresias.slurm_plugin.service_report_files import check_age, read_report
 
 _ABOUT = "parameter service"
@@ -31,6 +32,7 @@ def findings(folder: str, slurm_conf: Mapping[str, str]) -> Iterator[Finding]:
     if not folder:
         return
     yield munge()
+    yield from configuration_findings(CONFIGURATION)
     try:
         report = read_report(Path(folder))
     except TiresiasError as error:

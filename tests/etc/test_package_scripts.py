@@ -15,7 +15,7 @@ case "$*" in
   *) echo "$*" >> "$STAND/asked" ;;
 esac
 """
-UNITS = "tiresias-metrics.service tiresias-deadman.timer tiresias-controller.service"
+UNITS = "tiresias-metrics.service tiresias-parameter-service.service tiresias-deadman.timer tiresias-controller.service"
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="bwrap is not here")
 
 

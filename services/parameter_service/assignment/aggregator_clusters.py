@@ -60,6 +60,14 @@ class AggregatorClusters:
         return sum(len(pool.loads) for pool in self._pools.values()) + sum(map(len, self._reserved.values()))
 
     @property
+    def left(self) -> int:
+        """Aggregators that a profile may use: spare ones, and those that the budget still allows."""
+        return self.budget - self.allocated + len(self._spare())
+
+    def _spare(self) -> list[int]:
+        return sorted(number for pool in self._pools.values() for number, load in pool.loads.items() if not load.parts)
+
+    @property
     def numbers(self) -> frozenset[int]:
         """The numbers of the allocated aggregators."""
         reserved = (number for numbers in self._reserved.values() for number in numbers)
@@ -86,13 +94,17 @@ class AggregatorClusters:
     # events
 
     def reserve(self, job: str, count: int) -> tuple[int, ...]:
-        """Allocate aggregators for the profile of a job; its arrival releases them. Raises NoAggregatorLeft."""
-        if (left := self.budget - self.allocated) < count:
+        """Allocate aggregators for the profile of a job, spare ones first; its arrival releases them. Raises NoAggregatorLeft."""
+        if self.left < count:
             raise NoAggregatorLeft(
-                f"job {job}: its profile needs {count} aggregators, {max(left, 0)} of {self.budget} are left"
+                f"job {job}: its profile needs {count} aggregators, {max(self.left, 0)} of {self.budget} are left"
             )
-        self._reserved[job] = tuple(range(self._first, self._first + count))
-        self._first += count
+        spare = self._spare()[:count]
+        for pool in self._pools.values():
+            pool.loads = {number: load for number, load in pool.loads.items() if number not in spare}
+        self._end_empty()
+        self._reserved[job] = (*spare, *range(self._first, self._first + count - len(spare)))
+        self._first += count - len(spare)
         return self._reserved[job]
 
     def reserved(self, job: str) -> tuple[int, ...]:
@@ -188,6 +200,7 @@ class AggregatorClusters:
         if not self._has_other(cluster, number, usable):
             self._join(cluster, usable)
         if self._pools[cluster].vacate(number, usable):
+            self._end_empty()
             return True
         if self.allocated >= self.budget:
             return False  # one more would exceed the budget
@@ -199,7 +212,7 @@ class AggregatorClusters:
         """Exchange an aggregator of a profile for a new one; return its number, None where the budget has none left."""
         if self.allocated >= self.budget:
             return None
-        self._reserved[job] = tuple(self._first if each == number else each for each in self._reserved[job])
+        self._reserved[job] = (*(each for each in self._reserved[job] if each != number), self._first)
         self._first += 1
         return self._first - 1
 
@@ -235,8 +248,12 @@ class AggregatorClusters:
         """Empty and release aggregators in all clusters; return the released ones. Clusters without aggregators end."""
         released = [number for cluster in sorted(self._changed) for number in self._pools[cluster].scale(self.repack)]
         self._changed.clear()
-        self._pools = {number: pool for number, pool in self._pools.items() if pool.loads}
+        self._end_empty()
         return released
+
+    def _end_empty(self) -> None:
+        self._pools = {number: pool for number, pool in self._pools.items() if pool.loads}
+        self._changed &= self._pools.keys()
 
     # storage
 

@@ -18,7 +18,7 @@ from tiresias.services.parameter_service.manager.background_calls import CallSeq
 from tiresias.services.parameter_service.manager.fleet_state import QueuedAggregator
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.requested_nodes import draining, requested_by_jobs
-from tiresias.services.parameter_service.manager.vacated_aggregator import vacate
+from tiresias.services.parameter_service.manager.vacated_aggregator import has_masters, vacate
 
 NAMED_S = 5.0  # for which a drained aggregator names the new master of a tensor, before it ends
 
@@ -156,7 +156,7 @@ class AggregatorDrains:
                 )
                 self.parked.add(job)
                 log_line(f"parameter service: {self._notes[job]}")
-        if is_late or not self._jobs.has_masters(number):
+        if is_late or not has_masters(self._jobs, number):
             self._to_end.add(drain.slurm_job)
 
     def _end(self, number: int, drain: AggregatorDrain, now_s: float) -> None:

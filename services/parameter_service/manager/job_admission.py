@@ -49,15 +49,18 @@ class JobAdmission:
         return self._order.count
 
     def register(self, found: Registration, now_s: float) -> None:
-        """Register a job.
+        """Register a job. One that registers for a run of another size is a new one: its tensors, its profile and its measured
+        iterations are dropped, and its program restores its checkpoint.
 
         Raises:
             UsageError: Never.
             OverLimit: Not now: its user or its account has used its limit.
             NoAggregatorLeft: Not now: the budget is used up, or other jobs come first.
         """
+        check_registration(found.job, found.key, found.servers, found.workers)
+        if self._jobs.is_resized(found.job, found.uid, found.key, found.servers, found.workers):
+            self._jobs.end(found.job)
         if found.job not in self._jobs.rows:
-            check_registration(found.job, found.key, found.servers, found.workers)
             self._check_limits(found)
             try:
                 self._check_turn(found, now_s)
@@ -130,7 +133,7 @@ class JobAdmission:
         self._order.forget_old(now_s)
         used, share = self._used_and_share(found.uid)
         before = self._order.jobs_before(found.job, found.uid, found.servers, used, share)
-        left = self._clusters.budget - self._clusters.allocated
+        left = self._clusters.left
         if before:
             raise NoAggregatorLeft(
                 f"job {found.job}: {len(before)} jobs come first for the {max(left, 0)} aggregators left"

@@ -9,7 +9,7 @@ aggregator is released when neither an assignment nor a master copy needs it.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
@@ -57,10 +57,6 @@ class RegisteredJobs:
         """Return the key of a job, None for an unknown one."""
         row = self._clients.get(job)
         return bytes.fromhex(row.key) if row else None
-
-    def owner_of(self, job: str) -> int:
-        """Return the uid of a job's owner. Raises UsageError."""
-        return self._row(job).uid
 
     def key_in_hex(self, job: str) -> str:
         """Return the key of a job, in hexadecimal. Raises UsageError."""
@@ -130,20 +126,37 @@ class RegisteredJobs:
     # events
 
     def register(self, job: str, uid: int, key: bytes, servers: int, workers: int, account: str = "") -> None:
-        """Register a job; a repeated registration by its owner with the same key changes nothing.
+        """Register a job; a repeated registration by its owner with the same key changes nothing (see `is_resized`).
 
         Raises:
             UsageError: A name, number or key that is not allowed, or a name that is in use.
             NoAggregatorLeft: Not now: the budget has not as many aggregators left as the job declared servers.
         """
         check_registration(job, key, servers, workers)
-        row = self._clients.get(job)
-        if row is not None:
-            if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
-                raise UsageError(f"job {job} is registered already")
+        if job in self._clients:
+            self.is_resized(job, uid, key, servers, workers)
             return
         self._clusters.reserve(job, servers)
-        self._store(ClientRow(job, uid, key.hex(), {"servers": servers, "workers": workers, "account": account}))
+        content = {"servers": servers, "workers": workers, "account": account, "stale": sorted(self._journal.members())}
+        self._store(ClientRow(job, uid, key.hex(), content))
+
+    def is_resized(self, job: str, uid: int, key: bytes, servers: int, workers: int) -> bool:
+        """Return whether a job registers for a run of another size. Raises UsageError where owner or key are others."""
+        if (row := self._clients.get(job)) is None:
+            return False
+        if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
+            raise UsageError(f"job {job} is registered already")
+        return (row.content["servers"], row.content["workers"]) != (servers, workers)
+
+    def stale(self, job: str) -> frozenset[int]:
+        """Return the aggregators that may have an earlier job of this name: it is dropped there before anything else."""
+        row = self._clients.get(job)
+        return frozenset(row.content.get("stale", ()) if row else ())
+
+    def dropped(self, job: str, numbers: Collection[int]) -> None:
+        """Record the aggregators that have no earlier job of this name any more."""
+        if row := self._clients.get(job):
+            self._store(_with(row, stale=sorted(self.stale(job) - set(numbers))))
 
     def init(self, job: str, sizes: Mapping[str, int]) -> dict[str, int]:
         """Place the tensors of a job for its profile, and return the aggregator of each block. Repeated, it returns where they are.
@@ -241,10 +254,6 @@ class RegisteredJobs:
         planned = {block: number for block, number in row.content.get("to", {}).items() if block not in moved}
         self._store(_with(row, at={**row.content["at"], **moved}, to=planned))
 
-    def has_masters(self, number: int) -> bool:
-        """Return whether an aggregator has the master copy of any block."""
-        return any(number in row.content.get("at", {}).values() for row in self._clients.values())
-
     def plan(self, job: str, to: Mapping[str, int]) -> None:
         """Assign blocks of a job that is profiled to other aggregators."""
         row = self._row(job)
@@ -280,7 +289,8 @@ class RegisteredJobs:
 
     def _write(self, change: Any) -> None:
         """Write a change and the assignment in one transaction."""
-        needed = self._clusters.numbers.union(*(row.content.get("at", {}).values() for row in self._clients.values()))
+        places = (row.content.get(name, {}).values() for row in self._clients.values() for name in ("at", "to"))
+        needed = self._clusters.numbers.union(*places)
         try:
             with self._journal.together():
                 change()

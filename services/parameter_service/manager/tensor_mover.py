@@ -51,7 +51,7 @@ class TensorMover:
     def address_of(self, job: str, number: int) -> str:
         """Return the address of an aggregator that has the job; "" otherwise."""
         address, jobs = self._seen.get(number, ("", {}))
-        return address if job in jobs else ""
+        return address if job in jobs and number not in self._jobs.stale(job) else ""
 
     def bytes_on(self, number: int) -> dict[str, int] | None:
         """Return the bytes of each job's tensors on an aggregator, as it reported in the last step; None: it did not."""
@@ -103,15 +103,26 @@ class TensorMover:
                 if not _executes(found, plan):
                     yield self._tried(self._calls.request, address, plan)
         self._seen, self._free_bytes = seen, free
-        known = self._jobs.numbers_of_jobs()
-        for number, (address, present) in seen.items():
-            for job in present.keys() - known.keys():
-                yield self._tried(self._calls.request, address, DropJob(job))
-            for job, numbers in known.items():
-                if number in numbers and self._is_to_adopt(job, present):
+        yield from self._drop()
+        for job, numbers in self._jobs.numbers_of_jobs().items():
+            for number in sorted(numbers & seen.keys() - self._jobs.stale(job)):
+                if self._is_to_adopt(job, seen[number][1]):
                     yield from self._adopt(job, number)
         for (job, block), (old, new) in self._jobs.moves().items():
             yield from self._move(job, block, old, new)
+
+    def _drop(self) -> CallSequence:
+        """Remove jobs that have ended, also where a new one has the name: it is recorded before the new one is handed over."""
+        gone: dict[str, set[int]] = {}
+        for number, (address, present) in self._seen.items():
+            stale = {job for job in self._jobs.rows if number in self._jobs.stale(job)}
+            for job in sorted(present.keys() - self._jobs.rows.keys() | stale):
+                if (yield self._tried(self._calls.request, address, DropJob(job))) is not None:
+                    present.pop(job, None)
+                    gone.setdefault(job, set()).add(number)
+        for job, numbers in gone.items():
+            if ended := self._jobs.stale(job) & numbers:
+                self._jobs.dropped(job, ended)
 
     def _is_to_adopt(self, job: str, present: Mapping[str, Any]) -> bool:
         """Whether an aggregator does not have the job, or has it with another bound of its memory."""

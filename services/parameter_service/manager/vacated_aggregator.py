@@ -24,8 +24,17 @@ def vacate(jobs: RegisteredJobs, clusters: AggregatorClusters, number: int, usab
         left = sorted(clusters.loads[number].parts)
     elif is_assigned:
         jobs.store_assignment()
-    profiled = [job for job in jobs.rows if number in clusters.reserved(job)]
+    profiled = [job for job in jobs.rows if job not in clusters.jobs and number in _numbers_of(jobs, clusters, job)]
     return [*left, *(job for job in profiled if not _vacate_profile(jobs, clusters, job, number, usable))]
+
+
+def _numbers_of(jobs: RegisteredJobs, clusters: AggregatorClusters, job: str) -> set[int]:
+    return {*clusters.reserved(job), *jobs.target(job).values()}
+
+
+def has_masters(jobs: RegisteredJobs, number: int) -> bool:
+    """Return whether an aggregator has the master copy of any block."""
+    return any(number in jobs.masters(job).values() for job in jobs.rows)
 
 
 def _vacate_profile(

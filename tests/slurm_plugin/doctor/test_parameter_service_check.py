@@ -17,6 +17,7 @@ from tiresias.protocol.service_report import ServiceReport
 from tiresias.services.parameter_service.manager.report_folder import ReportFolder
 from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.doctor import parameter_service_check as check
+from tiresias.slurm_plugin.doctor.service_configuration_check import configuration_findings
 
 PARTITIONS = "PartitionName=cpu State=UP\nPartitionName=gpu State=UP\n"
 
@@ -138,3 +139,30 @@ def test_the_account_of_the_aggregators_is_one_of_slurmdbd(cluster_of: ClusterOf
     assert "user root has no account unknown in Slurm: no aggregator starts" in words["unknown"]
     assert "partition cpu is not in slurm.conf: no aggregator starts" in words["root"]
     assert "the manager reports; its aggregators are those in Slurm (0)" in words["root"]
+
+
+def test_what_the_configuration_names_and_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "manager.json"
+
+    def words() -> list[str]:
+        return [found.words for found in configuration_findings(file)]
+
+    assert words() == [], "no manager on this host"
+    paths = {key: tmp_path / key for key in ("script", "service_key_file", "announce")}
+    file.write_text(json.dumps({key: str(path) for key, path in paths.items()}))
+    assert words() == [f"{file}: {key}: {path} is missing" for key, path in paths.items()]
+    for key in ("script", "service_key_file", "announce"):
+        paths[key].touch(mode=0o644)
+    key_file = paths["service_key_file"]
+    assert words() == [
+        f"{file}: service_key_file: {key_file} has mode 0644; it needs 0600",
+        f"{file}: announce: {paths['announce']} is no folder",
+    ]
+    key_file.chmod(0o600)
+    paths["announce"].unlink()
+    paths["announce"].mkdir()
+    assert words() == []
+    for content in ("{", "[]", "{}", '{"script": 3}'):
+        file.write_text(content)
+        (problem,) = words()
+        assert problem.startswith(f"{file} cannot be read")

@@ -159,6 +159,18 @@ def test_no_user_above_an_equal_share_while_another_waits(folder: Path) -> None:
     manager.journal.close()
 
 
+def test_spare_aggregators_are_used_before_the_next_scaling(folder: Path) -> None:
+    manager = Admitting(folder, 2)
+    manager.assigned("a")
+    before = manager.allocated
+    manager.jobs.end("a")
+    assert manager.register("b", BOB, 2)
+    assert (manager.allocated, sorted(manager.clusters.reserved("b"))) == (before, before)
+    manager.restart()
+    assert sorted(manager.clusters.reserved("b")) == before
+    manager.journal.close()
+
+
 def test_a_job_that_is_not_repeated_holds_no_place(folder: Path) -> None:
     manager = Admitting(folder, 1)
     assert manager.register("a", ALICE)
@@ -188,6 +200,26 @@ def test_a_revert_does_not_exceed_a_limit(folder: Path) -> None:
     manager.journal.close()
 
 
+def test_a_run_of_another_size_is_a_new_job(folder: Path) -> None:
+    manager = Admitting(folder, 4)
+    manager.assigned("a")  # of user 1000, with 2 servers and 2 workers
+    for _ in range(100):
+        manager.jobs.observe("a", 1.01)
+    assert manager.jobs.speed("a")[0] is not None
+    again = Registration("a", ALICE, KEY, 2, 2)
+    manager.admission.register(again, 0.0)
+    assert manager.jobs.speed("a")[0] is not None, "the same size: nothing changes"
+    for stranger in (again._replace(uid=BOB, workers=3), again._replace(key=KEY[::-1], workers=3)):
+        with pytest.raises(UsageError, match="registered already"):
+            manager.admission.register(stranger, 0.0)
+    manager.admission.register(again._replace(workers=3), 0.0)
+    assert (manager.jobs.workers("a"), manager.jobs.speed("a"), manager.jobs.target("a")) == (3, (None, None), {})
+    with pytest.raises(UsageError, match="4096 workers"):
+        manager.admission.register(again._replace(workers=5000), 0.0)
+    assert manager.jobs.workers("a") == 3
+    manager.journal.close()
+
+
 @given(
     events=st.lists(
         st.tuples(st.sampled_from([ALICE, BOB, CAROL]), st.integers(1, 2), st.booleans(), st.integers(0, 9)),
@@ -208,7 +240,7 @@ def test_free_aggregators_are_shared_by_those_who_wait(
             if job in waiting and _registered(manager, waiting, noted, job, at):
                 del waiting[job]
         assert manager.clusters.allocated <= 5
-        assert not waiting or 5 - manager.clusters.allocated < max(count for _, count in waiting.values())
+        assert not waiting or manager.clusters.left < max(count for _, count in waiting.values())
     manager.journal.close()
 
 

@@ -95,6 +95,21 @@ def test_tensors_migrate_to_the_assignment_and_a_restart_continues(deployment: D
     moved.journal.close()
 
 
+def test_a_job_that_registers_anew_finds_nothing_of_the_one_before(deployment: Deployment, tmp_path: Path) -> None:
+    """Between two rounds of the manager: it never sees that the first one has gone."""
+    moved = Moved(deployment, tmp_path, 2)
+    moved.start("a")
+    moved.jobs.end("a")
+    moved.jobs.register("a", 1000, KEY[::-1], servers=1, workers=3)
+    assert moved.jobs.stale("a") == {0, 1}
+    moved.restart()
+    moved.mover.step()
+    assert [deployment.statistics(each)["jobs"] for each in moved.aggregators] == [{}, {}]
+    assert moved.jobs.stale("a") == set()
+    assert (moved.jobs.workers("a"), moved.jobs.speed("a"), moved.jobs.moves()) == (3, (None, None), {})
+    moved.journal.close()
+
+
 def test_the_work_of_a_tensor_is_measured_by_its_aggregator(deployment: Deployment, tmp_path: Path) -> None:
     moved = Moved(deployment, tmp_path, 2)
     moved.jobs.register("a", 1000, KEY, servers=2, workers=1)
