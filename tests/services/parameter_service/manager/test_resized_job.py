@@ -26,6 +26,9 @@ python3 -m tiresias.services.parameter_service.agent.register --end --out /share
 def run(cluster: Cluster, workers: int, seed: int) -> str:
     for suffix in ("step", "npz"):
         (cluster.shared / f"alice.{suffix}").unlink(missing_ok=True)
+    cluster.run(
+        ["rm", "-rf", "/shared/alice.checkpoints"]
+    )  # each run begins anew: what is tested is the service's side
     (cluster.shared / "resized.sh").write_text(SCRIPT)
     command = ["sbatch", "--parsable", "-n", str(workers), "-o", "/shared/alice.out", "/shared/resized.sh"]
     job = cluster.run([*command, str(workers), str(seed)], user="alice").stdout.strip()
