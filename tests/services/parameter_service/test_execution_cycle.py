@@ -255,7 +255,7 @@ def test_a_job_that_never_completes_a_step_uses_slots_too(deployment: Deployment
 
 
 def test_a_flood_of_one_job_leaves_the_other_its_turns(deployment: Deployment, place: AggregatorProcess) -> None:
-    """The work of each step is measured by the aggregator: the flood gets no more than it takes alone beside the other's steps."""
+    """The steady job makes its steps while requests of the other one always wait; bench/parameter_service_bursts.py has times."""
     flooding, steady = deployment.job("flood", 1, place), Rank(deployment.job("steady", 1, place)(0), place)
     flood = Rank(flooding(0), place)
     names = [f"t{at}" for at in range(8)]

@@ -283,6 +283,8 @@ def allocation_seconds(cgroup: Path, size: int) -> float:
     return float(done.stdout)
 
 
+@pytest.mark.long  # what else runs decides how fast the donor's thread gets a processor
+@pytest.mark.xdist_group("job swap")
 def test_memory_is_given_back_to_a_process_that_allocates(memory_cgroup: Path, start_donor: StartDonor) -> None:
     donor = start_donor(
         cgroup=memory_cgroup,

@@ -69,7 +69,9 @@ def test_another_job_has_no_swap(node: SwapNode) -> None:
     node.call("prolog", JOB, REQUEST)
     other = node.cgroup("7002", 64)
     assert node.swapping(other, 128, 1).wait(60) == -signal.SIGKILL
-    assert swaps()[device_of()].used == 0
+    assert (
+        swaps()[device_of()].used < 1 << 20
+    )  # of the 64 MiB that it lacks; the kernel may put pages of any process there
 
 
 @pytest.mark.slow
@@ -214,7 +216,9 @@ def test_compressed_memory_is_filled_first(node_of: Callable[..., SwapNode]) -> 
     assert process.stdout.readline() == "filled\n"
     zram = next(each.path for each in zram_devices.own_devices() if each.job == JOB)
     assert swaps()[zram].used > 16 << 20
-    assert swaps()[device_of()].used == 0
+    assert (
+        swaps()[device_of()].used < 1 << 20
+    )  # of the 64 MiB that it lacks; the kernel may put pages of any process there
     process.kill()
     process.communicate()
     node.call("epilog", JOB)
