@@ -31,7 +31,7 @@ class PublishedAggregator(TypedDict):
     free_s: Annotated[float, "what its tensors leave of a cycle"]
     jobs: Annotated[int, "jobs with tensors on it"]
     tensors: Annotated[int, "tensors, and blocks of large ones, on it"]
-    parameters: Annotated[int, "the parameters in them"]
+    declared_bytes: Annotated[int, "their bytes, as the jobs declare them"]
     bytes: Annotated[int | None, "their bytes, as aggregators report them, copies that migrate included"]
 
 
@@ -47,7 +47,7 @@ class PublishedServiceJob(TypedDict):
     servers: Annotated[int, "parameter servers that it declared"]
     workers: Annotated[int, "its workers"]
     tensors: Annotated[int, "its tensors"]
-    parameters: Annotated[int, "the parameters in them"]
+    declared_bytes: Annotated[int, "their bytes, as the jobs declare them"]
     bytes: Annotated[int | None, "their bytes, as aggregators report them, copies that migrate included"]
     aggregators: Annotated[list[str], "where its tensors are, or are to be"]
     used: Annotated[float, "aggregators of its profile, and its share of the work on others"]
@@ -64,7 +64,7 @@ class PublishedServiceTotals(TypedDict):
     jobs: Annotated[int, "jobs"]
     waiting: Annotated[int, "jobs that wait to be registered, as the budget is used up"]
     tensors: Annotated[int, "their tensors"]
-    parameters: Annotated[int, "the parameters in them"]
+    declared_bytes: Annotated[int, "their bytes, as the jobs declare them"]
     servers: Annotated[int, "parameter servers that they declared"]
     aggregators: Annotated[int, "aggregators that are assigned or reserved"]
     ratio: Annotated[float | None, "aggregators for each declared server; null without jobs"]

@@ -39,7 +39,9 @@ def service_metrics(report: ServiceReport | None, now: float) -> Iterator[Metric
     yield gauge("service_declared_servers", "Parameter servers that these jobs declared.", totals["servers"])
     yield gauge("service_allocated_aggregators", "Aggregators that are assigned or reserved.", totals["aggregators"])
     yield gauge("service_ratio", "Allocated aggregators for each declared server.", totals["ratio"])
-    yield gauge("service_parameters", "Parameters of the tensors of these jobs.", totals["parameters"])
+    yield gauge(
+        "service_declared_bytes", "Bytes of the tensors of these jobs, as they declare them.", totals["declared_bytes"]
+    )
     yield gauge("service_reverts", "Assignments of these jobs that were revoked for their loss.", totals["reverts"])
 
 

@@ -104,7 +104,7 @@ def _sums(view: ServiceView, width: int) -> Text:
     parts = [
         f"{totals['aggregators']} of {report['budget']} aggregators for {totals['servers']} declared servers{ratio}",
         f"{_counted(totals['jobs'], 'job')} of {_counted(totals['users'], 'user')}",
-        f"{number(totals['parameters'])} parameters",
+        f"{number(totals['declared_bytes'])}B of tensors",
         _counted(totals["reverts"], "revert"),
     ]
     if totals["waiting"]:
@@ -120,7 +120,7 @@ def _limits(view: ServiceView, width: int) -> Iterator[Text]:
     used = {
         "aggregators": "" if own is None else f"{sum(job['used'] for job in own):.1f} of ",
         "jobs": "" if own is None else f"{len(own)} of ",
-        "bytes": "" if own is None else f"{number(sum(job['parameters'] for job in own))}B of ",
+        "bytes": "" if own is None else f"{number(sum(job['declared_bytes'] for job in own))}B of ",
     }
     for whose, limits in (("user", view.report["limits"]["user"]), ("account", view.report["limits"]["account"])):
         of = used if whose == "user" else dict.fromkeys(used, "")

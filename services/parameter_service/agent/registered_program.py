@@ -46,6 +46,7 @@ class RegisteredProgram:
         self._environment = {**os.environ, PARAMETER_SERVICE: job_file}
         self._command, self._restarts, self._register, self._end = list(command), restarts, register, end
         self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []  # signals to end that came while no program ran
         self._asked_to_end = False
 
     def run(self) -> int:
@@ -76,6 +77,8 @@ class RegisteredProgram:
             log_line(f"{self._command[0]}: {error.strerror}")
             self._restarts = 0
             return NOT_EXECUTABLE
+        while self._early:
+            self._process.send_signal(self._early.pop(0))
         code = self._process.wait()
         return code if code >= 0 else 128 - code
 
@@ -83,6 +86,8 @@ class RegisteredProgram:
         self._asked_to_end = self._asked_to_end or number in ENDING
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
+        elif number in ENDING:  # another signal would end a program that has no handler yet
+            self._early.append(number)
 
     def _end_job(self, seconds: float) -> None:
         """End the job at the service; a standby may have to replace the manager first."""

@@ -18,8 +18,8 @@ class TensorBlock(NamedTuple):
     Attributes:
         tensor: Its tensor's name.
         part: The number of the block in the tensor, from 0.
-        offset: Its first parameter.
-        size: Its number of parameters.
+        offset: Its start in the tensor, in the same unit as `size`.
+        size: Its bytes, or parameters: the unit is that of the caller.
         server: The server that holds it while the job is profiled, from 0.
     """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 
-def parameters_on(numbers: Iterable[int], sizes: Mapping[str, int], at: Mapping[str, int]) -> dict[int, float]:
-    """Return the parameters of a job on each aggregator; a tensor counts in equal parts where its blocks are.
+def bytes_on(numbers: Iterable[int], sizes: Mapping[str, int], at: Mapping[str, int]) -> dict[int, float]:
+    """Return the bytes of a job on each aggregator; a tensor counts in equal parts where its blocks are.
 
     Args:
         numbers: The aggregators.
-        sizes: Parameters of each tensor.
+        sizes: Bytes of each tensor.
         at: The aggregator of each block.
     """
     blocks: dict[str, list[int]] = {}
@@ -24,11 +24,11 @@ def parameters_on(numbers: Iterable[int], sizes: Mapping[str, int], at: Mapping[
 
 
 def evenly(sizes: Mapping[str, int], present: Mapping[int, float]) -> dict[str, int]:
-    """Return an aggregator for each tensor: the largest tensor first, each on the one with the fewest parameters.
+    """Return an aggregator for each tensor: the largest tensor first, each on the one with the fewest bytes.
 
     Args:
-        sizes: Parameters of each tensor.
-        present: Parameters on each aggregator, of one or more.
+        sizes: Bytes of each tensor.
+        present: Bytes on each aggregator, of one or more.
     """
     loads, placed = dict(present), dict[str, int]()
     for tensor, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):

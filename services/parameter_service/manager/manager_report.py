@@ -56,9 +56,7 @@ class ReportMaker:
         """Return all aggregators by number."""
         for job in self.sizes.keys() - self.jobs.rows.keys():
             del self.sizes[job]
-        blocks: dict[int, list[tuple[str, int]]] = defaultdict(
-            list
-        )  # (job, parameters), by the place of the master copy
+        blocks: dict[int, list[tuple[str, int]]] = defaultdict(list)  # (job, bytes), by the place of the master copy
         for job, row in self.jobs.rows.items():
             sizes = self._sizes_of(row)
             for block, number in row.content.get("at", {}).items():
@@ -74,7 +72,7 @@ class ReportMaker:
             "jobs": len(jobs),
             "waiting": waiting,
             "tensors": sum(each["tensors"] for each in jobs),
-            "parameters": sum(each["parameters"] for each in jobs),
+            "declared_bytes": sum(each["declared_bytes"] for each in jobs),
             "servers": servers,
             "aggregators": aggregators,
             "ratio": aggregators / servers if servers else None,
@@ -100,7 +98,7 @@ class ReportMaker:
             "servers": content["servers"],
             "workers": content["workers"],
             "tensors": len(content.get("sizes", {})),
-            "parameters": sum(content.get("sizes", {}).values()),
+            "declared_bytes": sum(content.get("sizes", {}).values()),
             "bytes": self._bytes_of(row.job, numbers),
             "aggregators": [name_of(self.manager, number) for number in sorted(numbers)],
             "used": self.used.get(row.job, 0.0),
@@ -125,7 +123,7 @@ class ReportMaker:
             "free_s": max(cycle_s - work_s, 0.0),
             "jobs": len({job for job, _ in blocks}),
             "tensors": len(blocks),
-            "parameters": sum(size for _, size in blocks),
+            "declared_bytes": sum(size for _, size in blocks),
             "bytes": None if (held := self.bytes_on(member.number)) is None else sum(held.values()),
         }
 
@@ -135,7 +133,7 @@ class ReportMaker:
         return None if None in found else sum(each.get(job, 0) for each in found if each)
 
     def _sizes_of(self, row: ClientRow) -> dict[str, int]:
-        """Return the parameters of each block of a job. One that registered anew has another object of sizes."""
+        """Return the bytes of each block of a job. One that registered anew has another object of sizes."""
         tensors = row.content.get("sizes", {})
         known = self.sizes.get(row.job)
         if known is None or known[0] is not tensors:

@@ -20,7 +20,7 @@ from tiresias.services.parameter_service.assignment.execution_cycle import runs_
 from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
-from tiresias.services.parameter_service.manager.added_tensors import evenly, parameters_on
+from tiresias.services.parameter_service.manager.added_tensors import bytes_on, evenly
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
 from tiresias.services.parameter_service.manager.registration_checks import check_registration
 from tiresias.services.parameter_service.messages.aggregator_messages import PlanCycle
@@ -165,7 +165,7 @@ class RegisteredJobs:
 
         Args:
             job: Its name.
-            sizes: Parameters of each tensor, or of some of them.
+            sizes: Bytes of each tensor, or of some of them.
 
         Raises:
             UsageError: No such job, sizes that are none, or another size than before.
@@ -175,7 +175,7 @@ class RegisteredJobs:
         for name, size in sizes.items():
             if known.get(name, size) != size:
                 raise UsageError(
-                    f"job {job}: tensor {name} has {size} parameters, and had {known[name]} when it was declared; end the job, "
+                    f"job {job}: tensor {name} has {size} bytes, and had {known[name]} when it was declared; end the job, "
                     f"then register it anew"
                 )
         added = {name: size for name, size in sizes.items() if name not in known}
@@ -200,7 +200,7 @@ class RegisteredJobs:
         numbers = self._clusters.reserved(row.job)
         if not known:
             return _with(changed, at={each.name: numbers[each.server] for each in blocks})
-        return _with(changed, at={**at, **evenly(added, parameters_on(numbers, known, at))})
+        return _with(changed, at={**at, **evenly(added, bytes_on(numbers, known, at))})
 
     def _with_assigned(self, row: ClientRow, added: Mapping[str, int]) -> ClientRow:
         """Return an assigned job with further tensors; their work is assumed to be in proportion to their size."""

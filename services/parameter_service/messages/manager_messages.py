@@ -25,7 +25,7 @@ class RegisterJob:
 @message(65)
 @dataclass(frozen=True, slots=True)
 class PlaceTensors:
-    """Requests a place for tensors of the job; the payload has the parameters of each. Repeated, it returns where they are.
+    """Requests a place for tensors of the job; the payload has the bytes of each. Repeated, it returns where they are.
 
     It may name tensors that were not declared before, and need not name all that were. The answer has all of them.
     """

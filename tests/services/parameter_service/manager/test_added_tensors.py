@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.services.parameter_service.manager.added_tensors import evenly, parameters_on
+from tiresias.services.parameter_service.manager.added_tensors import bytes_on, evenly
 
 
 def test_blocks_of_a_split_tensor_count_in_equal_parts() -> None:
     sizes, at = {"fc": 100, "conv#1": 30}, {"fc": 1, "fc#1": 2, "conv#1": 2}
-    assert parameters_on((1, 2, 3), sizes, at) == {1: 50.0, 2: 80.0, 3: 0.0}
+    assert bytes_on((1, 2, 3), sizes, at) == {1: 50.0, 2: 80.0, 3: 0.0}
 
 
 @given(

@@ -54,8 +54,8 @@ def test_sums(example: ExampleService) -> None:
     assert (totals["users"], totals["jobs"], totals["servers"], totals["reverts"]) == (3, 5, 9, 1)
     assert totals["aggregators"] == len([each for each in report["aggregators"] if each["state"] != "ending"])
     assert totals["ratio"] == totals["aggregators"] / 9
-    held = sum(each["parameters"] for each in report["aggregators"])
-    assert held == totals["parameters"] == sum(job["parameters"] for job in jobs)
+    held = sum(each["declared_bytes"] for each in report["aggregators"])
+    assert held == totals["declared_bytes"] == sum(job["declared_bytes"] for job in jobs)
     assert sum(each["jobs"] for each in report["aggregators"]) >= 4
     for each in report["aggregators"]:
         assert each["work_s"] + each["free_s"] == pytest.approx(each["cycle_s"])
@@ -71,13 +71,13 @@ def test_speeds(example: ExampleService) -> None:
 
 
 def test_a_job_that_registers_anew_has_its_new_sizes(example: ExampleService) -> None:
-    before = example.shown()[0]["totals"]["parameters"]
+    before = example.shown()[0]["totals"]["declared_bytes"]
     example.jobs.end("lm")
     example.jobs.register("lm", CAROL, bytes(32), 2, 4)
     example.jobs.init("lm", {"embedding": 10, "rnn": 20})
     report, jobs = example.shown()
-    assert next(job for job in jobs if job["name"] == "lm")["parameters"] == 30
-    assert report["totals"]["parameters"] == before - 33_311_600 + 30
+    assert next(job for job in jobs if job["name"] == "lm")["declared_bytes"] == 30
+    assert report["totals"]["declared_bytes"] == before - 33_311_600 + 30
 
 
 def test_no_file_for_all_names_a_job_or_a_user(example: ExampleService, tmp_path: Path) -> None:

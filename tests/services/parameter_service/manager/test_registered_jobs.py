@@ -127,7 +127,7 @@ def test_what_is_refused(manager: Manager) -> None:
             manager.jobs.init("a", sizes)
     blocks = manager.jobs.init("a", SIZES)
     assert manager.jobs.init("a", SIZES) == blocks
-    with pytest.raises(UsageError, match="fc6 has 1001 parameters, and had 1000"):
+    with pytest.raises(UsageError, match="fc6 has 1001 bytes, and had 1000"):
         manager.jobs.init("a", {"fc6": 1001})
     with pytest.raises(UsageError, match="other blocks"):
         manager.jobs.profiled("a", 1.0, {"fc6": 1.0})
@@ -158,7 +158,7 @@ def test_a_job_adds_tensors_later(manager: Manager, assigned: bool) -> None:
     manager.restart()
     assert manager.jobs.target("a") == placed
     assert manager.jobs.init("a", {"fc6": SIZES["fc6"]}) == placed, "a part of them is named"
-    with pytest.raises(UsageError, match="bucket-2 has 701 parameters, and had 700"):
+    with pytest.raises(UsageError, match="bucket-2 has 701 bytes, and had 700"):
         manager.jobs.init("a", {"bucket-2": 701})
     for sizes, problem in (({"fc6#1": 5}, "name of a block"), ({"x": 0}, "give 1 or more")):
         with pytest.raises(UsageError, match=problem):
