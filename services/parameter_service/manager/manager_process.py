@@ -133,6 +133,7 @@ class ManagerProcess:
                     self._drains.note_for,
                 )
                 loop = self._loop = ServerLoop(requests, agents)
+                loop.protect = settings.protect
                 self._slurm_calls = BackgroundCalls("slurm", loop.call)
                 self._aggregator_calls = BackgroundCalls("aggregators", loop.call)
                 loop.every_tick(self._tick)

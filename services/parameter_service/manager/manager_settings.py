@@ -20,6 +20,7 @@ poll_s         seconds between two polls of Slurm's queue; default 2
 drain_s        seconds after which an aggregator ends that Slurm requests back, with or without its tensors; default 60
 watch_s        seconds between two polls for jobs of higher priority that wait for its node; 0: none; default 30
 silence_s      a job without any message and update for so long is removed; default 900
+protect        "mac": frames of agents are protected against changes on their way, as at aggregators; default "none"
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 
 from tiresias.errors import UsageError
 from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE, UseLimits, parsed_limits
+from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 
 _NOT_NEGATIVE = ("budget", "memory_mib", "watch_s")
 _POSITIVE = ("cpus", "job_memory_mib", "lease_s", "period_s", "poll_s", "drain_s", "silence_s")
@@ -65,6 +67,7 @@ class ManagerSettings:
     drain_s: float = 60.0
     watch_s: float = 30.0
     silence_s: float = 900.0
+    protect: str = PROTECT_NONE
 
 
 def read_manager_settings(path: Path) -> ManagerSettings:
@@ -94,6 +97,8 @@ def _checked(path: Path, name: str, kind: str, value: Any) -> Any:
     if kind in ("str", "Path"):
         if not isinstance(value, str) or not value:
             raise UsageError(f"{path}: {name} is no text")
+        if name == "protect" and value not in (PROTECT_NONE, PROTECT_MAC):
+            raise UsageError(f"{path}: {name} is {PROTECT_NONE} or {PROTECT_MAC}")
         return Path(value) if kind == "Path" else value
     if isinstance(value, bool) or not isinstance(value, int if kind == "int" else (int, float)):
         raise UsageError(f"{path}: {name} is no {'whole ' if kind == 'int' else ''}number")

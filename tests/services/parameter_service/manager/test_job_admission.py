@@ -282,6 +282,9 @@ def test_wrong_limits_are_one_line(value: object, problem: str, tmp_path: Path) 
     with pytest.raises(UsageError) as caught:
         read_manager_settings(file)
     assert str(caught.value) == f"{file}: per_user: {problem}"
+    file.write_text(json.dumps({**content, "protect": "tls"}))
+    with pytest.raises(UsageError, match=r"manager.json: protect is none or mac"):
+        read_manager_settings(file)
     file.write_text(json.dumps({**content, "per_user": {"aggregators": 0.25, "jobs": 3}}))
     assert read_manager_settings(file).per_user.number_of_aggregators(8) == 2
 

@@ -16,7 +16,7 @@ from tiresias.sandbox.cluster import Cluster
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_kills_of_the_manager_leave_jobs_where_they_are(service_of: Callable[..., Service]) -> None:
-    service = service_of(3)
+    service = service_of(3, protect="mac")
     service.start()
     until(service.published.exists, lambda: "the manager does not publish its address")
     first = service.place("a", 2)
