@@ -148,6 +148,12 @@ SERVER_COUNTS = _variable(
     "tsbatch",
     "MIN-MAX or MIN-MAX:async: the numbers of parameter servers that an elastic job can use; unset: it has none",
 )
+REMOTE_MEMORY = _variable(
+    "TIRESIAS_REMOTE_MEM",
+    "tsbatch from its option `--remote-mem`, or the user at submission",
+    "tsbatch",
+    "N, N:node or N:task: memory beyond `--mem` that other nodes lend to the job, for each node or task; unset: none",
+)
 PARK_TIMEOUT = _variable(
     "TIRESIAS_PARK_TIMEOUT",
     "the user at submission",

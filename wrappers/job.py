@@ -35,7 +35,7 @@ class Job(NamedTuple):
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the user's environment with this job's TIRESIAS_* variables; those of another job are removed.
 
-        The choices of `--opportunistic` and `--elastic` are this job's alone: jobs that the script submits must not inherit them.
+        The choices of tsbatch's options are this job's alone: jobs that the script submits must not inherit them.
         """
         own = {
             environment.CONTROL: self.control,
@@ -44,7 +44,8 @@ class Job(NamedTuple):
             environment.SIGNAL: self.signal_name,
             environment.RUN_ID: self.run_id,
         }
-        of_this_job = {*own, environment.OPPORTUNISTIC, environment.ELASTIC, environment.SERVER_COUNTS}
+        chosen = {environment.OPPORTUNISTIC, environment.ELASTIC, environment.SERVER_COUNTS, environment.REMOTE_MEMORY}
+        of_this_job = {*own, *chosen}
         kept = {name: value for name, value in elastic.run_environment(env).items() if name not in of_this_job}
         return kept | {name: str(value) for name, value in own.items() if value is not None}
 

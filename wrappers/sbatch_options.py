@@ -40,7 +40,7 @@ LONG = {
     "t": "time",
 }  # the ones that tsbatch reads
 OWN = frozenset(
-    {"checkpoint", "steps-from", "opportunistic", "elastic", "servers"}
+    {"checkpoint", "steps-from", "opportunistic", "elastic", "servers", "remote-mem"}
 )  # of tsbatch; sbatch does not get them
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
 

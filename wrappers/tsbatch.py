@@ -20,6 +20,8 @@ with --test-only, without submitting; with --parsable or --quiet, never.
 --servers=MIN-MAX[:async]   with --elastic, --ntasks and --gpus-per-task: the program can use these numbers of parameter servers
                        beside its tasks; each has the CPUs of a task, and TIRESIAS_SERVERS states their number in each run;
                        async: each task makes steps of its own, and a reported step counts those of all tasks
+--remote-mem=N[:node|:task]   memory beyond --mem, for each node (the default) or task, as swap on other nodes' memory and the local
+                       disk; the site has to set it up, and counts it as the licence remote_memory
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
@@ -51,6 +53,7 @@ from tiresias.wrappers import (
     opportunistic,
     parameter_servers,
     printed_steps,
+    remote_memory_request,
     sbatch_options,
     self_saving,
     settings,
@@ -60,7 +63,14 @@ from tiresias.wrappers.sbatch_options import UnsupportedOptions
 from tiresias.wrappers.scheduling_notes import submit_options
 
 NOTE_TIMEOUT_S = 5.0  # for the scheduling note; folders that hang must not delay a submission
-_OWN = (image_option.OPTION, printed_steps.OPTION, opportunistic.OPTION, elastic.OPTION, parameter_servers.OPTION)
+_OWN = (
+    image_option.OPTION,
+    printed_steps.OPTION,
+    opportunistic.OPTION,
+    elastic.OPTION,
+    parameter_servers.OPTION,
+    remote_memory_request.OPTION,
+)
 _BURST_BUFFER = frozenset({"bb", "bbf"})  # sbatch takes one file of --bbf, and none beside --bb
 
 
@@ -118,12 +128,14 @@ def _submitted(words: list[str]) -> int:
     opportunistic.check_plain(os.environ)
     elastic.check_plain(os.environ)
     if os.environ.get(environment.CHECKPOINT) == "none":
+        remote_memory_request.check_left_alone(os.environ, f"{environment.CHECKPOINT}=none")
         return _exec(words)
     self_saving.from_env(os.environ)
     try:
         submission = parse(words)
     except UnsupportedOptions as reason:
         elastic.check_left_alone(os.environ, str(reason))
+        remote_memory_request.check_left_alone(os.environ, str(reason))
         if str(reason):
             log_line(f"left to sbatch as it is, so the job will not be preempted: {reason}")
         return _exec(words)
@@ -148,11 +160,14 @@ def _take_own_options(words: list[str]) -> list[str]:
             os.environ[environment.ELASTIC] = own["elastic"]
         if "servers" in own:
             os.environ[environment.SERVER_COUNTS] = own["servers"]
+        if "remote-mem" in own:
+            os.environ[environment.REMOTE_MEMORY] = own["remote-mem"]
     if pattern := os.environ.get(environment.STEPS_FROM):
         printed_steps.check(pattern)
     opportunistic.check(opportunistic.chosen(os.environ))
     elastic.check(os.environ)
     parameter_servers.check(os.environ)
+    remote_memory_request.check(os.environ)
     return words
 
 
@@ -192,6 +207,7 @@ def submit(submission: Submission) -> int:
     """Run sbatch with the supervisor in the job's script; its exit code. Raises UsageError."""
     if submission.refused:
         elastic.check_left_alone(os.environ, submission.refused)
+        remote_memory_request.check_left_alone(os.environ, submission.refused)
         log_line(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
         return _pipe(submission.words, submission.script)
     asked = submission.asked()
@@ -200,7 +216,21 @@ def submit(submission: Submission) -> int:
     image_option.check_request(os.environ, asked, submission.script)
     if servers := parameter_servers.requested(os.environ, asked):
         return _submit_with_servers(submission, asked, servers)
+    if chosen := remote_memory_request.options(os.environ, asked):
+        return _submit_with_remote_memory(submission, asked, chosen)
     return _submit_checked(submission, asked)
+
+
+def _submit_with_remote_memory(
+    submission: Submission, asked: submit_options.SubmitOptions, chosen: tuple[str, ...]
+) -> int:
+    """Submit a job with memory of other nodes."""
+    for option in chosen:
+        submission = submission.with_option(option)
+    if code := _submit_checked(submission, asked):
+        log_line(remote_memory_request.not_submitted(chosen))
+        return code
+    return 0
 
 
 def _submit_with_servers(

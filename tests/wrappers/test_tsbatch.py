@@ -370,6 +370,15 @@ def test_a_choice_that_is_impossible_is_refused_in_one_line(
         (["--elastic=1-4", "--servers=1-257"], {}, "", "--servers='1-257' is not possible"),
         (["--elastic=1-4"], {"TIRESIAS_SERVER_COUNTS": "two"}, "", "--servers='two' is not possible"),
         (["--elastic=1-4", "--servers=1-2", "-n2"], {}, "", "--servers needs the workers as numbers"),
+        (["--remote-mem=0"], {}, "", "--remote-mem='0' is not possible; state a size above 0"),
+        (
+            ["--remote-mem=1G"],
+            {"TIRESIAS_CHECKPOINT": "none"},
+            "",
+            "--remote-mem is not possible: the job would be left",
+        ),
+        (["--remote-mem=1G"], {}, "#SBATCH -n8\n", "--remote-mem is counted for each node: state their number"),
+        (["--remote-mem=1G"], {}, "#SBATCH -n1\n#SBATCH hetjob\n", "the job would be left to sbatch as it is"),
         (
             ["--elastic=1-4", "--servers=1-2", "-n2", "--gpus-per-task=1"],
             {},
@@ -388,6 +397,15 @@ def test_sizes_that_are_impossible_are_refused_in_one_line(
         return
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr
+
+
+def test_remote_memory_becomes_two_options_of_sbatch(folder: Path) -> None:
+    done = run(folder, "--remote-mem=2G", "--nodes=2", "--licenses=lm", "job.sh", "--remote-mem=1G")
+    words = ["--nodes=2", "--licenses=lm", "--extra=remote-mem=2048M", "--licenses=lm,remote_memory:4", "job.sh"]
+    assert eval(done.stdout.splitlines()[0]) == [*words, "--remote-mem=1G"]
+    refused = run(folder, "--remote-mem=2G", "--nodes=2", "job.sh", CODE="1")
+    assert refused.returncode == 1
+    assert "needs Licenses=remote_memory:N in slurm.conf" in refused.stderr
 
 
 def test_the_sizes_go_into_the_job_and_into_the_note_and_not_to_sbatch(folder: Path) -> None:

@@ -30,7 +30,12 @@ def limited() -> Iterator[Cluster]:
     """A cluster with one node, limits of memory and swap, and the prolog."""
     if reason := missing():
         pytest.skip(reason)
-    settings = {"Prolog": "/shared/prolog.sh", "Epilog": "/shared/epilog.sh", "PrologFlags": "Alloc"}
+    settings = {
+        "Prolog": "/shared/prolog.sh",
+        "Epilog": "/shared/epilog.sh",
+        "PrologFlags": "Alloc",
+        "Licenses": "remote_memory:1",
+    }
     spec = ClusterSpec(
         name=f"swap-{os.getpid()}", nodes=1, gpus_per_node=0, memory_limits=True, hooks=False, settings=settings
     )
@@ -47,10 +52,10 @@ def limited() -> Iterator[Cluster]:
     cluster.down()
 
 
-def submit(cluster: Cluster, user: str, mib: int, *options: str, writes: int = 2000) -> str:
+def submit(cluster: Cluster, user: str, mib: int, *options: str, writes: int = 2000, by: str = "sbatch") -> str:
     """Submit a job of 48 MiB that needs more."""
     script = f"python3 /shared/swapping.py {mib} {writes}"
-    words = ["sbatch", "--parsable", "--mem=48M", "--output=/shared/%j.out", *options, "--wrap", script]
+    words = [by, "--parsable", "--mem=48M", "--output=/shared/%j.out", *options, "--wrap", script]
     return cluster.run(words, user=user).stdout.strip()
 
 
@@ -76,6 +81,18 @@ def test_a_job_that_is_killed_without_finishes_with_it(limited: Cluster) -> None
     until(lambda: f"job {job}: " in (limited.shared / "epilog.log").read_text(), "the epilog removes it")
     assert not list(loop_devices.own_devices())
     assert inside(limited, "ls", RUN).split() == ["prolog.lock"]
+
+
+def test_tsbatch_requests_it_within_the_licences(limited: Cluster) -> None:
+    job = submit(limited, "alice", 128, "--remote-mem=160M", by="tsbatch")
+    shown = limited.run(["scontrol", "show", "job", job]).stdout
+    assert "Licenses=remote_memory:1" in shown
+    assert end(limited, job) == "COMPLETED", out(limited, job)
+    assert "checked" in out(limited, job)
+    words = ["tsbatch", "--remote-mem=2G", "--output=/dev/null", "--wrap", "true"]
+    refused = limited.run(words, user="alice", check=False)
+    assert refused.returncode == 1
+    assert "--remote-mem needs Licenses=remote_memory:N in slurm.conf" in refused.stderr
 
 
 def test_a_job_of_another_user_on_the_node_has_none_of_it(limited: Cluster) -> None:
