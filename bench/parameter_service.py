@@ -18,10 +18,8 @@ import argparse
 import json
 import multiprocessing
 import os
-import secrets
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -32,14 +30,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from service_processes import AggregatorProcesses
 
 from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
 from tiresias.services.parameter_service.agent.service_client import ServiceClient
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
-from tiresias.services.parameter_service.aggregator.adopt import adopt_job
 from tiresias.services.parameter_service.messages.agent_messages import InitTensor
-from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob
 from tiresias.services.wire.channel import tuned
 
 WORKERS = 2
@@ -47,55 +44,13 @@ BLOCK = 4 << 20
 SERVER_CORE, CLIENT_CORE = 0, 1
 
 
-def pin(core: int) -> None:
+def core_of(number: int) -> int:
     available = sorted(os.sched_getaffinity(0))
-    if len(available) > 1:
-        os.sched_setaffinity(0, {available[core % len(available)]})
+    return available[number % len(available)]
 
 
-class Service:
-    """Aggregators on one folder in memory."""
-
-    def __init__(self, folder: Path, count: int, memory_mib: int = 16384, protect: str = "none") -> None:
-        self.folder, self.key, self._protect = folder, secrets.token_bytes(32), protect
-        self.key_file = folder / "key"
-        self.key_file.touch(0o600)
-        self.key_file.write_text(self.key.hex())
-        self.processes, self.addresses = [], []
-        for number in range(count):
-            self._start(folder / str(number), memory_mib)
-
-    def _start(self, folder: Path, memory_mib: int) -> None:
-        folder.mkdir()
-        announce, config = folder / "announce", folder / "config"
-        config.touch(0o600)
-        content = {
-            "listen": "127.0.0.1:0",
-            "state": str(folder / "state"),
-            "service_key_file": str(self.key_file),
-            "announce": str(announce),
-            "memory_mib": memory_mib,
-            "protect": self._protect,
-        }
-        config.write_text(json.dumps(content))
-        command = [sys.executable, "-m", "tiresias.services.parameter_service.aggregator", str(config)]
-        self.processes.append(subprocess.Popen(command, preexec_fn=lambda: pin(SERVER_CORE)))  # noqa: PLW1509
-        while not announce.exists():
-            time.sleep(0.01)
-        self.addresses.append(json.loads(announce.read_text())["address"])
-
-    def job(self, name: str, addresses: list[str]) -> Callable[[int], ServiceJob]:
-        key, file = secrets.token_bytes(32), self.folder / f"{name}.json"
-        for address in addresses:
-            adopt_job(address, self.key, AdoptJob(name, key.hex(), WORKERS, 16 << 30))
-        file.touch(0o600)
-        file.write_text(json.dumps({"job": name, "key": key.hex(), "aggregators": addresses}))
-        return lambda rank: ServiceJob(file, name, key, rank, 0)
-
-    def end(self) -> None:
-        for process in self.processes:
-            process.terminate()
-            process.wait()
+def pin(number: int) -> None:
+    os.sched_setaffinity(0, {core_of(number)})
 
 
 def clients(
@@ -157,14 +112,13 @@ def timed_steps(count: int) -> Callable[[int, Callable[[], None]], list[float]]:
     return work
 
 
-def of_service(folder: Path, size: int, steps: int, protect: str = "none") -> float:
+def of_service(size: int, steps: int, protect: str = "none") -> float:
     """Seconds of an iteration of two workers."""
-    folder.mkdir()
-    service = Service(folder, 1, protect=protect)
-    try:
-        found = clients(service.job("bench", service.addresses), blocks(size), timed_steps(steps))
-    finally:
-        service.end()
+    with AggregatorProcesses(1, 4 * size, protect=protect) as service:
+        for thread in Path(f"/proc/{service.processes[0].pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core_of(SERVER_CORE)})
+        job = service.job("bench", WORKERS, {f"t{at}": 0 for at in range(len(blocks(size)))})
+        found = clients(job, blocks(size), timed_steps(steps))
     return statistics.median(max(pair) for pair in zip(*found, strict=True))
 
 
@@ -364,10 +318,10 @@ def main() -> int:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
         folder = Path(name)
-        for number in range(args.repeat):
+        for _ in range(args.repeat):
             found["bare"].append(bare(size, args.steps))
-            found["service"].append(of_service(folder / f"service-{number}", size, args.steps))
-            found["service_mac"].append(of_service(folder / f"mac-{number}", size, args.steps, "mac"))
+            found["service"].append(of_service(size, args.steps))
+            found["service_mac"].append(of_service(size, args.steps, "mac"))
             found["gloo"].append(of_gloo(folder, size, args.steps))
             found["rpc"].append(of_rpc(folder, size, args.steps))
     medians = {name: statistics.median(each) for name, each in found.items()}
