@@ -69,7 +69,7 @@ def test_a_migration_each_20th_step_changes_nothing(deployment: Deployment, kind
     versions = [each["version"] for place in (one, two) for each in deployment.tensors(place, "job").values()]
     assert versions == [STEPS] * 7  # 4 KiB of weights in 4 blocks, three other tensors
     epochs = [each["epoch"] for place in (one, two) for each in deployment.tensors(place, "job").values()]
-    assert min(epochs) > 5
+    assert min(epochs) > 1, "each has moved; the idle windows decide how often"
 
 
 def move_each_tensor(deployment: Deployment, one: AggregatorProcess, two: AggregatorProcess) -> None:

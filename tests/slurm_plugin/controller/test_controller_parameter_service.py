@@ -94,6 +94,7 @@ def test_a_preempted_job_parks_its_tensors_and_resumes_them(centre: Centre, serv
     until(lambda: not service.queued(), service.queued)
 
 
+@pytest.mark.long
 def test_the_hook_of_ddp_while_the_manager_is_killed(centre: Centre, service: Service) -> None:
     """The manager places the tensors of one bucket after the other; after the kill it knows all of them."""
     program = f"{SLOWER} /opt/tiresias/tests/services/parameter_service/ddp_rank.py hook {HOOK_STEPS} /shared/out/hook"

@@ -30,7 +30,9 @@ def packed(seed: int, rules: AssignmentRules) -> tuple[int, int] | None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("rules", [PSEUDOCODE, AssignmentRules()], ids=["pseudocode", "bursts"])
+@pytest.mark.parametrize(
+    "rules", [pytest.param(PSEUDOCODE, marks=pytest.mark.long), AssignmentRules()], ids=["pseudocode", "bursts"]
+)
 def test_the_heuristic_is_within_two_percent_of_the_optimum(rules: AssignmentRules) -> None:
     cases = [found for seed in range(CASES) if (found := packed(seed, rules))]
     assert len(cases) > 0.95 * CASES

@@ -104,6 +104,7 @@ def test_a_node_is_given_to_a_job_of_higher_priority(prioritised: Cluster, servi
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.ci
 def test_slurm_preempts_an_aggregator(cluster_of: ClusterOf, service_on: Callable[..., Service]) -> None:
     cluster = cluster_of(settings={"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"})
     cluster.run(["scontrol", "update", "partitionname=gpu", f"gracetime={GRACE_S}"])
@@ -122,6 +123,7 @@ def test_slurm_preempts_an_aggregator(cluster_of: ClusterOf, service_on: Callabl
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_a_job_without_another_aggregator_is_parked_and_continues(
     prioritised: Cluster, service_of: Callable[..., Service]
 ) -> None:
