@@ -10,11 +10,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
 from tiresias.errors import TiresiasError
-from tiresias.protocol.control import EXIT_REQUEUE
-from tiresias.protocol.environment import PARAMETER_SERVICE
+from tiresias.protocol.control import EXIT_REQUEUE, stop_file
+from tiresias.protocol.environment import CONTROL, PARAMETER_SERVICE, RESTART
 from tiresias.protocol.job_log import log_line
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -62,13 +63,19 @@ class RegisteredProgram:
             signal.signal(number, self._forward)
         self._register()
         code = self._started()
-        while code not in (0, EXIT_REQUEUE) and self._restarts and not self._asked_to_end:
+        while code not in (0, EXIT_REQUEUE) and self._restarts and not self._is_to_leave():
             self._restarts -= 1
             log_line(f"parameter service: {self._command[0]} ended with exit code {code}; it starts again")
             self._register()
             code = self._started()
-        self._end_job(PARKED_END_S if code == EXIT_REQUEUE or self._asked_to_end else END_S)
+        self._end_job(PARKED_END_S if code == EXIT_REQUEUE or self._is_to_leave() else END_S)
         return code
+
+    def _is_to_leave(self) -> bool:
+        """Return whether the job ends or is preempted: after the first rank that leaves, srun may kill the others."""
+        folder, restart = self._environment.get(CONTROL), self._environment.get(RESTART, "0")
+        requested = folder is not None and restart.isdecimal() and stop_file(Path(folder), int(restart)).exists()
+        return self._asked_to_end or requested
 
     def _started(self) -> int:
         try:

@@ -79,10 +79,13 @@ class ServiceClient:
         self._find(tensor)
 
     def await_declared(self, tensor: ClientTensor, version: int, generation: int = 0) -> None:
-        """Other ranks: wait until rank 0 has stored the tensor at a version, and pull it."""
+        """Other ranks: wait until rank 0 has stored the tensor at a version, and pull it.
+
+        Rank 0 may have stored a later one meanwhile, as it restores its checkpoint; this rank then waits for that one next.
+        """
         deadline = time.monotonic() + self._locate_timeout_s
         for pause in _pauses():
-            if self._find(tensor).generation == generation:
+            if self._find(tensor).generation >= generation:
                 break
             _pause_until(deadline, pause, f"tensor {tensor.name}: rank 0 has not stored version {version}")
         tensor.step = version

@@ -79,6 +79,20 @@ def test_a_signal_goes_to_the_command_and_ends_the_job(tmp_path: Path) -> None:
     assert out.split() == ["registered", "ended"]
 
 
+def test_a_preempted_command_is_not_started_again_whatever_its_exit_code(tmp_path: Path) -> None:
+    """A rank that has saved leaves first, and srun kills the others."""
+    (tmp_path / "stop-2").touch()
+    for restart, runs in (("2", 1), ("1", 2)):
+        command = [sys.executable, "-c", PROGRAM, "1", "143", "143"]
+        environment = {**os.environ, "TIRESIAS_CONTROL": str(tmp_path), "TIRESIAS_RESTART": restart}
+        done = subprocess.run(
+            command, cwd=tmp_path, text=True, capture_output=True, check=False, env=environment, timeout=60
+        )
+        assert done.returncode == 143, done.stderr
+        assert done.stdout.split().count("registered") == runs
+        (tmp_path / "runs").unlink()
+
+
 def test_a_command_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     code = PROGRAM.replace("[sys.executable, ", "['no-such-program', ")
     done = subprocess.run([sys.executable, "-c", code, "3"], cwd=tmp_path, text=True, capture_output=True, check=False)

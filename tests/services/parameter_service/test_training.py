@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,30 @@ def test_a_training_that_is_stopped_resumes_from_its_checkpoint(
 
     third.train(120, STEPS, restore)
     check(third, kind)
+
+
+def test_a_rank_that_starts_late_resumes_after_rank_0_has_stored_its_checkpoint(deployment: Deployment) -> None:
+    job = deployment.job("job", 2, deployment.aggregator())
+    first = Training("momentum", job)
+    first.train(0, 20)
+    models = [network(), network()]
+
+    def begun(rank: int) -> ParameterServiceOptimizer:
+        inner = OPTIMIZERS["momentum"](models[rank].parameters())
+        optimizer = ParameterServiceOptimizer(inner, models[rank], job=job(rank, run=1))
+        optimizer.load_state_dict(first.saved["optimizer"])
+        models[rank].load_state_dict(first.saved["model"])
+        backward(models[rank], 20, rank)  # the first push stores what was restored
+        return optimizer
+
+    optimizers = [begun(0), begun(1)]
+    thread = threading.Thread(target=optimizers[0].step)
+    thread.start()
+    optimizers[1].step()
+    thread.join(60)
+    assert difference(models[0], alone("momentum", 21)) == difference(models[1], alone("momentum", 21)) == 0
+    for each in optimizers:
+        each.close()
 
 
 def test_the_saved_state_is_that_of_torch_optim(deployment: Deployment) -> None:
