@@ -19,7 +19,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind('/run/tiresias/poke.sock')
 os.chmod('/run/tiresias/poke.sock', 0o666)
 print('ready', flush=True)
-s.settimeout(20)
+s.settimeout(120)
 for _ in range(2):
     print(s.recv(100).decode()[-4:], flush=True)
 """
