@@ -37,7 +37,7 @@ def of_rpm(rpm: Path) -> dict[str, tuple[int, str]]:
 
 def of_deb(deb: Path, tree: Path, python: str) -> dict[str, tuple[int, str]]:
     subprocess.run(["dpkg-deb", "-x", str(deb), str(tree)], check=True, timeout=60)
-    for script in (tree / "usr/bin").iterdir():
+    for script in (*(tree / "usr/bin").iterdir(), *(tree / "usr/libexec/slurm-tiresias").iterdir()):
         script.write_text(script.read_text().replace("#!/usr/bin/python3 ", f"#!/usr/bin/python{python} "))
     found = {}
     for path in (path for path in tree.rglob("*") if path.is_file()):

@@ -39,6 +39,7 @@ def run(cluster: Cluster, workers: int, seed: int) -> str:
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.long
 def test_a_run_with_other_workers_follows_a_killed_one(cluster: Cluster, service_of: Callable[..., Service]) -> None:
     (cluster.shared / "alice.json").unlink(missing_ok=True)
     service = service_of(2)  # the second run gets what the first one releases
