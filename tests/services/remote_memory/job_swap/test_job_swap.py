@@ -74,13 +74,19 @@ def test_another_job_has_no_swap(node: SwapNode) -> None:
     )  # of the 64 MiB that it lacks; the kernel may put pages of any process there
 
 
-@pytest.mark.slow
-def test_a_killed_server_ends_the_processes_that_need_their_pages_and_nothing_else(node: SwapNode) -> None:
+def swapping_job(node: SwapNode) -> subprocess.Popen[str]:
+    """Start a job that has pages in its swap and writes for ever."""
     cgroup = node.cgroup(JOB, 64)
     node.call("prolog", JOB, REQUEST)
     process = node.swapping(cgroup, 192, 10**9)
     assert process.stdout is not None
     assert process.stdout.readline() == "filled\n"
+    return process
+
+
+@pytest.mark.slow
+def test_a_killed_server_ends_the_processes_that_need_their_pages_and_nothing_else(node: SwapNode) -> None:
+    process = swapping_job(node)
     os.kill(node.server(JOB), signal.SIGKILL)
     assert process.wait(30) == -signal.SIGBUS
     started = time.monotonic()
@@ -91,11 +97,7 @@ def test_a_killed_server_ends_the_processes_that_need_their_pages_and_nothing_el
 
 @pytest.mark.slow
 def test_a_server_that_hangs_is_given_up_in_time(node: SwapNode) -> None:
-    cgroup = node.cgroup(JOB, 64)
-    node.call("prolog", JOB, REQUEST)
-    process = node.swapping(cgroup, 192, 10**9)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "filled\n"
+    process = swapping_job(node)
     os.kill(node.server(JOB), signal.SIGSTOP)
     started = time.monotonic()
     node.call("epilog", JOB)  # the job's process lives: the worst case
