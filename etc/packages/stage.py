@@ -20,11 +20,13 @@ import sbom
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPTS = {"tiresias": "tiresias.__main__", "tsbatch": "tiresias.wrappers.tsbatch", "tsrun": "tiresias.wrappers.tsrun"}
-SERVICE = "tiresias.services.parameter_service"
+SERVICES = "tiresias.services"
 PROGRAMS = {
-    "parameter-service": f"{SERVICE}.manager.__main__",
-    "aggregator": f"{SERVICE}.aggregator.__main__",
-}  # of the unit
+    "parameter-service": f"{SERVICES}.parameter_service.manager.__main__",
+    "aggregator": f"{SERVICES}.parameter_service.aggregator.__main__",
+    "donor": f"{SERVICES}.remote_memory.donor.__main__",
+    "job-swap": f"{SERVICES}.remote_memory.job_swap.__main__",
+}  # of units, of batch scripts, and of Slurm's prolog
 # Isolated: nothing of the caller's environment or folder chooses the code.
 SCRIPT = "#!{python} -I\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
 CONFIGURATION = {"tiresias.toml": 0o644, "poke.sh": 0o755, "primary.sh": 0o755}  # an admin's changes are kept
@@ -36,6 +38,10 @@ EXAMPLES = (
     "modulefiles/tiresias",
     "parameter-service/manager.json",
     "parameter-service/aggregator.sh",
+    "remote-memory/donor.json",
+    "remote-memory/remote-memory.json",
+    "remote-memory/prolog.sh",
+    "remote-memory/epilog.sh",
 )
 # of docs/, as text
 MANUAL = (

@@ -23,7 +23,7 @@ def finding(command: Sequence[str] = MODULE) -> Finding:
     try:
         found = json.loads(processes.run(command, TIMEOUT_S).stdout)
         words = f"{os.environ.get('SLURMD_NODENAME') or os.uname().nodename}: {_words(found)}"
-        bad = bool(found["missing"] or found["risks"])
+        bad = bool(found["missing"] or found["risks"] or found["configuration"]["problems"])
     except (SlurmUnavailable, ValueError, KeyError, TypeError, AttributeError) as error:
         return Finding(Level.ADVICE, _ABOUT, f"not checked: {error}", _REMEDY)
     return Finding(Level.ADVICE, _ABOUT, words, _REMEDY) if bad else fine(_ABOUT, words)
@@ -32,5 +32,6 @@ def finding(command: Sequence[str] = MODULE) -> Finding:
 def _words(found: dict[str, Any]) -> str:
     if found["missing"]:
         return f"cannot be used: {'; '.join(found['missing'])}"
-    parts = [f"works with cgroup {found['cgroup']}", found["compression"], *found["risks"]]
-    return "; ".join(parts)
+    configured = found["configuration"]
+    parts = [f"works with cgroup {found['cgroup']}", found["compression"], *configured["works"]]
+    return "; ".join([*parts, *configured["problems"], *found["risks"]])

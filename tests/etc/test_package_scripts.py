@@ -15,7 +15,10 @@ case "$*" in
   *) echo "$*" >> "$STAND/asked" ;;
 esac
 """
-UNITS = "tiresias-metrics.service tiresias-parameter-service.service tiresias-deadman.timer tiresias-controller.service"
+UNITS = (
+    "tiresias-metrics.service tiresias-parameter-service.service tiresias-remote-memory.service "
+    "tiresias-deadman.timer tiresias-controller.service"
+)
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="bwrap is not here")
 
 

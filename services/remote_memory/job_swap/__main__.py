@@ -3,7 +3,7 @@
 prolog FILE          in Slurm's Prolog: start the swap of a job that requests one; FILE is the configuration (swap_settings.py)
 epilog FILE          in Slurm's Epilog: remove it
 remove FILE JOB      by hand: remove the swap of a job whose processes have ended
-node                 print what this node has for it, as JSON
+node                 print what this node has for it, and whether the donors of its configuration answer, as JSON
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.remote_memory.job_swap import node_ability, prolog, swap_process, swap_request
+from tiresias.services.remote_memory.job_swap.donor_answers import configuration_state
 from tiresias.services.remote_memory.job_swap.page_store import DiskStore, PageStore
 from tiresias.services.remote_memory.job_swap.swap_process import SwapOrder
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings, read_swap_settings
@@ -92,6 +93,7 @@ def _node() -> dict[str, object]:
         "cgroup": node_ability.cgroup_version(),
         "compression": node_ability.compression(),
         "risks": node_ability.isolation_risks(_slurm_settings()),
+        "configuration": configuration_state(),
     }
 
 

@@ -12,7 +12,8 @@ from tiresias.slurm_plugin.doctor import job_swap_check
 
 
 def found(**content: object) -> Finding:
-    text = json.dumps({"missing": [], "cgroup": "v2", "compression": "zswap off, zram", "risks": [], **content})
+    node = {"missing": [], "cgroup": "v2", "compression": "zswap off, zram", "risks": []}
+    text = json.dumps({**node, "configuration": {"works": [], "problems": []}, **content})
     return job_swap_check.finding((sys.executable, "-c", f"print({text!r})"))
 
 
@@ -32,6 +33,14 @@ def test_what_other_jobs_could_use_is_advice() -> None:
     finding = found(risks=["ConstrainSwapSpace is not yes"])
     assert finding.level is Level.ADVICE
     assert finding.words.endswith("; ConstrainSwapSpace is not yes")
+
+
+def test_a_donor_that_does_not_answer_is_advice() -> None:
+    finding = found(
+        configuration={"works": ["1 of 2 donors answer, 640 MiB free"], "problems": ["donor b:1: timed out"]}
+    )
+    assert finding.level is Level.ADVICE
+    assert finding.words.endswith("; 1 of 2 donors answer, 640 MiB free; donor b:1: timed out")
 
 
 def test_this_host_is_checked() -> None:
