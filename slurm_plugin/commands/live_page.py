@@ -18,11 +18,10 @@ from tiresias.slurm_plugin.views.table_layout import FAINT, styled
 from tiresias.slurm_plugin.views.text import printable
 from tiresias.slurm_plugin.watch.frame import ansi_lines
 from tiresias.slurm_plugin.watch.keys import Decoder
-from tiresias.slurm_plugin.watch.screen import Screen, signals
+from tiresias.slurm_plugin.watch.screen import SIGNALS, Screen, signals
 
 POLL_INTERVAL_S = 1.0  # between two polls, and two drawings
 POLL_REST_FACTOR = 20  # the pause after a slow poll is this multiple of its time
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LivePage:
@@ -58,7 +57,7 @@ class LivePage:
         """Show the view until it is ended and return the exit code."""
         keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
         screen = Screen(keyboard, sys.stdout.fileno(), sys.stdout.encoding, sys.stdout.errors or "replace")
-        with signals(*_ENDING_SIGNALS, signal.SIGWINCH, signal.SIGTSTP) as signal_pipe, screen:
+        with signals(*SIGNALS) as signal_pipe, screen:
             return self._run(screen, signal_pipe)
 
     def _run(self, screen: Screen, signal_pipe: int) -> int:
@@ -84,18 +83,10 @@ class LivePage:
         sources = [signal_pipe] + ([screen.keyboard] if screen.keyboard is not None else [])
         ready, _, _ = select.select(sources, [], [], max(self._next_poll - time.monotonic(), 0.0))
         if signal_pipe in ready:
-            self._signalled(screen, os.read(signal_pipe, 64))
+            self._ended_by = screen.after_signals(os.read(signal_pipe, 64))
         elif ready:
             for key in self._keys.feed(os.read(sources[-1], 1024)):
                 self._press(screen, key)
-
-    def _signalled(self, screen: Screen, numbers: bytes) -> None:
-        self._ended_by = next((number for number in numbers if number in _ENDING_SIGNALS), 0)
-        if signal.SIGTSTP in numbers:
-            screen.__exit__()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            screen.__enter__()
-        screen.forget()
 
     def _press(self, screen: Screen, key: str) -> None:
         if key == "q":

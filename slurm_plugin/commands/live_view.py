@@ -28,7 +28,7 @@ from tiresias.slurm_plugin.views.user_filter import jobs_of
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.keys import Decoder
 from tiresias.slurm_plugin.watch.listing import listed
-from tiresias.slurm_plugin.watch.screen import Screen, signals
+from tiresias.slurm_plugin.watch.screen import SIGNALS, Screen, signals
 from tiresias.slurm_plugin.watch.view_state import Page, ScreenContents, ViewState, after_key, after_update
 
 POLL_INTERVAL_S = 0.5  # shortest time between two polls of the controller
@@ -36,7 +36,6 @@ POLL_REST_FACTOR, MAX_POLL_REST_S = 20, 5.0  # pause after a slow poll: this mul
 ANSWER_TIMEOUT_S = 2.0  # keys are not read meanwhile
 REDRAW_INTERVAL_S = 1.0  # time after which the ages on the screen are updated
 ESCAPE_DELAY_S = 0.05  # time without a byte after which ESC is the escape key
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def watch(path: Path, console: Console, admin: bool, user: str = "") -> int:
@@ -54,7 +53,7 @@ def watch(path: Path, console: Console, admin: bool, user: str = "") -> int:
     live = _Live(path, console, admin, user)
     keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
     screen = Screen(keyboard, sys.stdout.fileno(), sys.stdout.encoding, sys.stdout.errors or "replace")
-    with signals(*_ENDING_SIGNALS, signal.SIGWINCH, signal.SIGTSTP) as signal_pipe, screen:
+    with signals(*SIGNALS) as signal_pipe, screen:
         return live.run(screen, signal_pipe)
 
 
@@ -94,7 +93,7 @@ class _Live:
         sources = [signal_pipe] + ([screen.keyboard] if screen.keyboard is not None else [])
         ready, _, _ = select.select(sources, [], [], ESCAPE_DELAY_S if self._keys.waits else rest)
         if signal_pipe in ready:
-            self._signalled(screen, os.read(signal_pipe, 64))
+            self._ended_by = screen.after_signals(os.read(signal_pipe, 64))
         elif ready:
             self._typed(screen, _read(sources[-1]))
         elif self._keys.waits:
@@ -102,14 +101,6 @@ class _Live:
         else:
             return
         self._drawn_at = 0.0
-
-    def _signalled(self, screen: Screen, numbers: bytes) -> None:
-        self._ended_by = next((number for number in numbers if number in _ENDING_SIGNALS), 0)
-        if signal.SIGTSTP in numbers:
-            screen.__exit__()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            screen.__enter__()
-        screen.forget()
 
     def _typed(self, screen: Screen, data: bytes) -> None:
         if data:

@@ -13,6 +13,8 @@ from typing import Any
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"  # alternate screen, no cursor, no wrapping
 _LEAVE = "\x1b[?7h\x1b[0m\x1b[?25h\x1b[?1049l"
 _SMALLEST = (20, 5)
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (*_ENDING_SIGNALS, signal.SIGWINCH, signal.SIGTSTP)  # that a view handles
 
 
 class Screen:
@@ -72,6 +74,15 @@ class Screen:
         """Discard typed bytes that have not been read."""
         if self.keyboard is not None:
             termios.tcflush(self.keyboard, termios.TCIFLUSH)
+
+    def after_signals(self, numbers: bytes) -> int:
+        """Handle signals of SIGNALS; return the one that ends the view, 0: none does. Ctrl-Z stops the process here."""
+        if signal.SIGTSTP in numbers:
+            self.__exit__()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self.__enter__()
+        self.forget()
+        return next((number for number in numbers if number in _ENDING_SIGNALS), 0)
 
     def _send(self, data: bytes) -> int:
         left = memoryview(data)

@@ -59,6 +59,19 @@ def centre_of_this_python(centre_of: Callable[..., Centre]) -> Callable[[], Cent
     return get
 
 
+@pytest.fixture
+def training_centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
+    """The centre of this Python whose large jobs are past the threshold after their first second.
+
+    A save may wait for ranks that get no processor, hence the long deadline.
+    """
+    centre = centre_of_this_python()
+    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
 def _link(source: str, target: str) -> None:
     """Make a hard link where the file system allows it: the packages have hundreds of megabytes."""
     try:

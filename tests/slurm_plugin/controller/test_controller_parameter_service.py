@@ -9,7 +9,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,8 @@ REGISTERED = (
 
 
 @pytest.fixture
-def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
-    centre = centre_of_this_python()
-    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
-    yield centre
-    centre.clean()
-    centre.stop()
+def centre(training_centre: Centre) -> Centre:
+    return training_centre
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,8 @@ TORCHRUN = f"python3 -m torch.distributed.run --standalone --nproc-per-node=2 {H
 
 
 @pytest.fixture
-def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
-    centre = centre_of_this_python()
-    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
-    yield centre
-    centre.clean()
-    centre.stop()
+def centre(training_centre: Centre) -> Centre:
+    return training_centre
 
 
 def folder(centre: Centre, name: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,8 @@ ENV = {
 
 
 @pytest.fixture
-def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
-    centre = centre_of_this_python()
-    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 60.0, "start_timeout": 20.0})
-    yield centre
-    centre.clean()
-    centre.stop()
+def centre(training_centre: Centre) -> Centre:
+    return training_centre
 
 
 def submit(centre: Centre, name: str, seconds: float) -> tuple[str, Path]:
