@@ -22,6 +22,7 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
+from tiresias.services.remote_memory.region.region_messages import FORGET, RANGE
 from tiresias.services.remote_memory.region.resident_pages import MOST_READAHEAD, ResidentPages
 from tiresias.services.remote_memory.region.userfault import (
     PageFault,
@@ -79,6 +80,20 @@ class FaultHandler:
         else:
             wake(self._userfault, self._address + page * self._size, self._size)
 
+    def forget(self, page: int, count: int) -> None:
+        """Make pages zero: their content is of no use to the program any more."""
+        for at in self._resident.within(page, count):
+            self._resident.remove(at)
+        self._stored.difference_update(_common(self._stored, page, count))
+        punch_hole(self._memory, page * self._size, count * self._size)
+
+    def answer(self, request: bytes, control: socket.socket) -> dict[str, Any]:
+        """Carry out a request of the program: FORGET with a range, or STATISTICS."""
+        if request == FORGET:
+            self.forget(*RANGE.unpack(control.recv(RANGE.size, socket.MSG_WAITALL)))
+            return {}
+        return self.statistics()
+
     def statistics(self) -> dict[str, Any]:
         """Return what was done, and the statistics of the pages."""
         return {**self.counts, "resident_pages": len(self._resident), **self._pages.statistics()}
@@ -95,8 +110,11 @@ class FaultHandler:
 
     def _read(self, page: int, count: int) -> None:
         view = self._content[: count * self._size]
-        if any(at in self._stored for at in range(page, page + count)):
+        stored = [at in self._stored for at in range(page, page + count)]
+        if any(stored):
             self._pages.read_into(page, view)
+            for at in (at for at, each in enumerate(stored) if not each):  # its old content may be forgotten
+                view[at * self._size : (at + 1) * self._size] = bytes(self._size)
             self.counts["pages_in"] += count
         else:  # a page that never left is zero
             view[:] = bytes(len(view))
@@ -132,6 +150,13 @@ class FaultHandler:
         self._stored.update(range(page, page + count))
 
 
+def _common(pages: set[int], first: int, count: int) -> list[int]:
+    """Return the pages of a set that are in a range; the smaller of both is searched."""
+    if count < len(pages):
+        return [at for at in range(first, first + count) if at in pages]
+    return [at for at in pages if first <= at < first + count]
+
+
 def _runs(pages: list[int]) -> list[tuple[int, int]]:
     """Return (first, number) of the consecutive ones among sorted pages."""
     groups = groupby(enumerate(pages), key=lambda pair: pair[1] - pair[0])
@@ -148,10 +173,10 @@ def serve(handler: FaultHandler, control: socket.socket, userfault: int) -> None
             if key.fileobj is not control:
                 for fault in read_faults(userfault):
                     handler.resolve(fault)
-            elif not control.recv(1):
+            elif not (request := control.recv(1)):
                 return
             else:
-                control.sendall(json.dumps(handler.statistics()).encode() + b"\n")
+                control.sendall(json.dumps(handler.answer(request, control)).encode() + b"\n")
 
 
 def main(argv: list[str] | None = None) -> int:

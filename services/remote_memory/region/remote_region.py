@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiresias.errors import Unavailable, UsageError
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
+from tiresias.services.remote_memory.region.region_messages import STATISTICS
 from tiresias.services.remote_memory.region.userfault import open_userfault, register
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class RemoteRegion:
 
     def statistics(self) -> dict[str, Any]:
         """Return the handler's statistics: faults, pages in and out and the seconds of both, and those of the pages."""
-        self._control.sendall(b"s")
+        self._control.sendall(STATISTICS)
         return dict(json.loads(self._answers.readline()))
 
     def close(self) -> None:

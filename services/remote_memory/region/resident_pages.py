@@ -41,6 +41,12 @@ class ResidentPages:
         """Note that a page has left; return whether it was changed."""
         return self._resident.pop(page)
 
+    def within(self, first: int, count: int) -> list[int]:
+        """Return the resident pages of a range; the smaller of both is searched."""
+        if count < len(self._resident):
+            return [page for page in range(first, first + count) if page in self._resident]
+        return [page for page in self._resident if first <= page < first + count]
+
     def readahead(self, page: int) -> int:
         """Return how many pages come in at a fault: more while the faults are in sequence, never a resident one."""
         self._window = min(2 * self._window, MOST_READAHEAD, max(1, self._limit // 4)) if page == self._next else 1

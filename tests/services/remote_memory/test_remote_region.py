@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.services.remote_memory.conftest import StartDonor
 from tests.services.remote_memory.donors import region_settings, until
 from tiresias.errors import Unavailable, UsageError
+from tiresias.services.remote_memory.region.region_messages import FORGET, RANGE
 from tiresias.services.remote_memory.region.remote_region import RemoteRegion
 from tiresias.services.remote_memory.region.resident_pages import ResidentPages
 from tiresias.services.remote_memory.region.userfault import open_userfault
@@ -101,6 +102,18 @@ def test_pages_that_were_only_read_leave_without_a_write(region: RemoteRegion) -
     after = region.statistics()
     assert after["clean_pages"] - before["clean_pages"] > PAGES // 2
     assert after["pages_out"] - before["pages_out"] <= RESIDENT_PAGES
+
+
+def test_forgotten_pages_are_zero_beside_pages_that_are_kept(region: RemoteRegion) -> None:
+    array = region.array((PAGES, 512))
+    expected = np.random.default_rng(4).random(array.shape)
+    for first, count in ((0, 3), (10, 1), (100, 500), (PAGES - 2, 2)):
+        array[:] = expected
+        region._control.sendall(FORGET + RANGE.pack(first, count))
+        assert region._answers.readline() == "{}\n"
+        kept = expected.copy()
+        kept[first : first + count] = 0.0
+        assert np.array_equal(array, kept)
 
 
 def test_threads_share_a_region(region: RemoteRegion) -> None:
