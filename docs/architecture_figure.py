@@ -88,14 +88,14 @@ BOXES = (
         ("control folders: reports of jobs, stop requests;", "checkpoints"),
     ),
     Box(
-        590,
+        510,
         505,
-        310,
+        390,
         80,
         TIRESIAS,
-        "Parameter service",
+        "Parameter service, remote memory",
         ("services",),
-        ("shared by jobs; adds gradients up,", "holds the parameters"),
+        ("holds the parameters of several jobs;", "swap on idle memory of other nodes"),
     ),
     Box(20, 405, 230, 80, TIRESIAS, "Private Slurm cluster", ("sandbox",), ("for the demo and the tests",)),
 )
@@ -108,7 +108,7 @@ ARROWS = (
     Arrow((250, 303), (357, 303), "same code", (268, 295)),
     Arrow((460, 405), (460, 374), "reads reports", (470, 393)),
     Arrow((785, 370), (785, 401), "saves, reports", (690, 390)),
-    Arrow((880, 370), (880, 501), "push, pull", (808, 499)),
+    Arrow((880, 370), (880, 501), "parameters, pages", (742, 499)),
 )
 
 
