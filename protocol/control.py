@@ -4,6 +4,7 @@
         supervisor.json   written by the job's supervisor only
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
         activity.json     for how long its GPUs have been unused, written by a process of the supervisor (gpu_activity.py)
+        memory/<node>.json   what the job has of remote memory there, by the node's own process (remote_memory_use.py)
         progress.json     how far the training is, written by rank 0 of the program or by the supervisor (progress.py)
         submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/job_folders.py)
         stop-<restart>    made by the supervisor, or by a rank that was asked to stop: "save and exit 99"; all ranks see it

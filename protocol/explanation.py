@@ -14,6 +14,7 @@ from tiresias.protocol.published_job import (
     PublishedRun,
     PublishedUsage,
 )
+from tiresias.protocol.status import PublishedRemoteMemory
 
 
 class PublishedStep(TypedDict):
@@ -123,6 +124,7 @@ class Explanation(TypedDict, total=False):
         PublishedSpeed | None,
         "expected speed of the nodes where it runs or starts; null where jobs are not placed by the speeds of nodes",
     ]
+    remote_memory: Annotated[PublishedRemoteMemory | None, "as in the status"]
     runs: Annotated[list[PublishedRun], "its runs, the first one first"]
     decisions: Annotated[list[PublishedDecision], "the decisions about it"]
     paused: Annotated[PublishedPause | None, "as in the status"]

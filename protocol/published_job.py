@@ -24,6 +24,23 @@ class PublishedProfile(TypedDict, total=False):
     made: Annotated[float, "moment of the recording"]
 
 
+class PublishedMemoryUse(TypedDict):
+    """What a job's nodes report of its remote memory, in MiB; sums of the nodes."""
+
+    nodes: Annotated[int, "nodes that have it"]
+    time: Annotated[float, "moment of the oldest of the reports"]
+    requested: Annotated[float, "what these nodes were requested to give"]
+    written: Annotated[float, "pages that the kernel has written"]
+    read: Annotated[float, "pages that the kernel has read"]
+    from_donors: Annotated[float, "of the pages that were read, those from donors"]
+    from_queue: Annotated[float, "those that waited for the disk"]
+    from_disk: Annotated[float, "those from the local disk"]
+    seconds: Annotated[float, "for which reads and writes of pages lasted, the sum of all"]
+    lent: Annotated[float, "what donors lend to it now"]
+    donors: Annotated[list[tuple[str, float]], "[address, MiB], the largest first, at most 20"]
+    refused: Annotated[list[tuple[str, str]], "[node, why it has none there], at most 20"]
+
+
 class PublishedJob(TypedDict, total=False):
     """A job of the managed partitions."""
 
@@ -91,6 +108,8 @@ class PublishedJob(TypedDict, total=False):
         "seconds for which each of its GPUs on its first node has been unused, or one number for all; empty: not reported",
     ]
     gpu_use_source: Annotated[str, "what was measured: nvml, or processes (their CPU time, a hint); empty: nothing"]
+    remote_memory: Annotated[float, "MiB of remote memory that it requests, of all its nodes; 0: none"]
+    remote_memory_use: Annotated[PublishedMemoryUse | None, "what its nodes report of it; null: nothing yet"]
     gpu_use: Annotated[str, "what is done about unused GPUs: none, shown, warned, demoted; empty: not reported"]
     why: Annotated[str, "why it waits, runs or is preempted"]
     profile: Annotated[PublishedProfile | None, "its traffic; null until a trial run has recorded it"]

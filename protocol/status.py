@@ -211,6 +211,16 @@ class PublishedRest(TypedDict):
     more_owners: Annotated[int, "owners that are left out"]
 
 
+class PublishedRemoteMemory(TypedDict):
+    """The remote memory of the cluster, in MiB: the licence remote_memory, and what donors can lend."""
+
+    total: Annotated[float, "the licence"]
+    free: Annotated[float, "what running jobs leave of it"]
+    lendable: Annotated[
+        float | None, "what donors can lend now beyond what is promised to jobs; null while no job requests any"
+    ]
+
+
 class Status(TypedDict, total=False):
     """The published document."""
 
@@ -236,6 +246,7 @@ class Status(TypedDict, total=False):
     ]
     weights: Annotated[PublishedWeights | None, "the trained network; null where the style of placement is not learned"]
     node_speeds: Annotated[PublishedNodeSpeeds, "the speeds of nodes by the step times of jobs"]
+    remote_memory: Annotated[PublishedRemoteMemory | None, "null: the site has no licence remote_memory"]
     paused: Annotated[PublishedPause | None, "null: not paused"]
     shadow: Annotated[PublishedShadow | None, "null in other modes"]
     rpc: Annotated[PublishedRpc, "calls to slurmctld"]

@@ -113,9 +113,11 @@ class ObserveStage:
         observer.estimates.begin_cycle(running)
         observer.slow_nodes.begin_cycle(running)
         observer.idle_gpus.begin_cycle(running)
+        observer.memory_reports.begin_cycle(running)
         for job in managed:
             if job.state == "RUNNING" and not job.completing:
                 with self._services.quarantine.guard("reading its progress", job.id):
+                    observer.memory_reports.poll(job, now)
                     if (report := reports.of(job)).restart == job.restarts:
                         row = ledger.jobs[job.id]
                         ledger.requests.note_choice(row, report.opportunistic)

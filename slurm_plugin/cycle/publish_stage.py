@@ -20,6 +20,7 @@ from tiresias.slurm_plugin.cycle.waiting_jobs import comments_of
 from tiresias.slurm_plugin.observation import unused_gpu_texts
 from tiresias.slurm_plugin.sockets.publication import Publication
 from tiresias.slurm_plugin.sockets.shown_cells import guarantee_limit
+from tiresias.slurm_plugin.sockets.shown_remote_memory import license_of
 from tiresias.slurm_plugin.state.intents import IntentKind
 from tiresias.slurm_plugin.transitions.transition_table import row_of
 
@@ -65,6 +66,8 @@ class PublishStage:
             cells=cache(context.pools.report) if context.config.virtual_clusters else None,
             slow_nodes=dict(memory.observer.slow_nodes.found),
             gpu_use=dict(memory.observer.idle_gpus.found),
+            memory_uses=dict(memory.observer.memory_reports.found),
+            memory_license=license_of(self._services.rules.rules),
             failing_nodes=frozenset(memory.observer.failing_nodes.found),
             node_speeds=memory.observer.learned.node_speeds.nodes,
             ends=dict(memory.observer.estimates.ends),

@@ -50,6 +50,7 @@ from tiresias.slurm_plugin.observation.possible_sizes import Range, possible_siz
 from tiresias.slurm_plugin.observation.preemptability import Beyond, Preemptability
 from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
 from tiresias.slurm_plugin.observation.rank_counts import RankCounts
+from tiresias.slurm_plugin.observation.remote_memory_reports import RemoteMemoryReports
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.run_columns import KeptRuns, RunColumns
 from tiresias.slurm_plugin.observation.slow_nodes import SlowNodes
@@ -100,6 +101,7 @@ class Observer:
         idle = config.idle_gpus
         rule = IdleRule(idle.action, idle.warn_after, idle.demote_after)
         self.idle_gpus = IdleGpus(config.paths.control, rule, idle.interval)
+        self.memory_reports = RemoteMemoryReports(config.paths.control)
         self.owners = JobOwners(config, ledger)
         self.measured = MeasuredProgress(ledger)
         self.estimates = JobEstimates(ledger, self.measured)

@@ -25,6 +25,7 @@ from tiresias.slurm_plugin.sockets.history_pages import ALL_TIME, HistoryPages, 
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.progress_answers import progress_of
 from tiresias.slurm_plugin.sockets.shown_interference import expected_interference, speed_of_nodes
+from tiresias.slurm_plugin.sockets.shown_remote_memory import pool_of
 from tiresias.slurm_plugin.sockets.slurm_facts import Index, dependencies, named, slurm_facts
 from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
@@ -155,6 +156,7 @@ class Explanations:
             "outlook": _forecast(newest, job_id, self._privacy.hides_jobs_from(request.uid)),
             "interference": expected_interference(newest, job_id, request.shown),
             "speed": speed_of_nodes(newest, job_id),
+            "remote_memory": pool_of(newest),
             "paused": newest.about.get("paused"),
         }
 

@@ -16,6 +16,7 @@ import numpy as np
 from tiresias.errors import TiresiasError
 from tiresias.protocol.control import JobReport
 from tiresias.protocol.profile_summary import Summary
+from tiresias.protocol.remote_memory_use import RemoteMemoryUse
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.learned_node_speeds import NodeSpeed
 from tiresias.scheduler.estimates.predicted_end import PredictedEnd
@@ -25,6 +26,7 @@ from tiresias.scheduler.model import Ints, Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.tenants.guarantees import Guarantee
 from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
+from tiresias.slurm_plugin.backends.slurm_rules import License
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.job_owners import JobOwner
 from tiresias.slurm_plugin.observation.unused_gpus import GpuUse
@@ -65,6 +67,10 @@ class Publication:
     cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
     gpu_use: Mapping[str, GpuUse] = field(default_factory=dict)  # of running jobs that report it
+    memory_uses: Mapping[str, tuple[RemoteMemoryUse, ...]] = field(
+        default_factory=dict
+    )  # of running jobs that have some
+    memory_license: License | None = None  # of remote memory
     ends: Mapping[str, PredictedEnd] = field(default_factory=dict)  # of running jobs that report their progress
     slow_nodes: Mapping[str, Mapping[str, SlowNode]] = field(default_factory=dict)  # of running jobs, by job id
     failing_nodes: Collection[str] = ()  # on which runs fail

@@ -20,6 +20,7 @@ from tiresias.scheduler.model import Ints, JobState
 from tiresias.scheduler.place.placements import style_name
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.backends.record_values import id_of
+from tiresias.slurm_plugin.sockets import shown_remote_memory
 from tiresias.slurm_plugin.sockets.explain_requests import not_competing
 from tiresias.slurm_plugin.sockets.shown_gpu_use import shown_gpu_use, unused_words
 from tiresias.slurm_plugin.sockets.shown_reasons import ShownReasons
@@ -101,7 +102,7 @@ def _job(
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
         **_stated_sizes(known, job), **_sizes(newest, row), **_end(newest, job.id), **owner_of(newest, job.id),
         "slow_nodes": [[node, round(one.ratio, 2)] for node, one in sorted(newest.slow_nodes.get(job.id, {}).items())],
-        **shown_gpu_use(use),
+        **shown_gpu_use(use), **shown_remote_memory.of_job(newest, job),
         "rigid": job_reasons.text(known.rigid) if known else "",
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
         "checkpoint_time": report.saved_at, "placement": style_name(style),

@@ -10,6 +10,7 @@ from tiresias.slurm_plugin.sockets.shown_cells import guarantee_limit, virtual_c
 from tiresias.slurm_plugin.sockets.shown_jobs import blocked_records, not_shown, published_blocked, published_jobs, walk
 from tiresias.slurm_plugin.sockets.shown_nodes import published_nodes
 from tiresias.slurm_plugin.sockets.shown_queues import published_queues
+from tiresias.slurm_plugin.sockets.shown_remote_memory import pool_of
 
 if TYPE_CHECKING:
     from tiresias.slurm_plugin.sockets.publication import Publication
@@ -42,5 +43,6 @@ def status_with(newest: Publication, jobs: Objects, blocked: Objects, nodes: Obj
         "blocked": blocked,
         "nodes": nodes,
         "decisions": [decision(one) for one in newest.decisions],
+        "remote_memory": pool_of(newest),
         "virtual_clusters": virtual_clusters(newest.cells, newest.guarantees, guarantee_limit(newest.config)),
     }

@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.neighbours import interference_text, speed_text
 from tiresias.slurm_plugin.views.owners import owner_text
 from tiresias.slurm_plugin.views.predictions import end_text, last_change, servers, sizes
+from tiresias.slurm_plugin.views.remote_memory_text import memory_facts
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled, wrapped
@@ -89,6 +90,7 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "expected end", ends
     if use := gpu_use(job):
         yield "GPU use", use
+    yield from memory_facts(job, explanation.get("remote_memory"))
     yield from _on_its_nodes(explanation)
     if change := last_change(explanation.get("runs", [])):
         yield "size", change

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tiresias.slurm_plugin.views.predictions import end_in, servers, sizes
+from tiresias.slurm_plugin.views.remote_memory_text import memory_words
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,
@@ -201,7 +202,7 @@ class JobTable:
             "skew": (_skew(job), ""),
             "preempted": (f"{preemptions}x" if preemptions else "", "magenta"),
             "where": (place(job.get("nodes", [])), ""),
-            _WHY: (job.get("why", ""), ""),
+            _WHY: ("; ".join(filter(None, (job.get("why", ""), memory_words(job)))), ""),
         }
 
     def _age(self, job: PublishedJob) -> str:
@@ -255,8 +256,8 @@ def state_word(job: PublishedJob) -> str:
 
 
 def _only_runs(job: PublishedJob) -> bool:
-    """Return whether the reason of the job contains only its rank."""
-    return bool(job.get("nodes") and job.get("preemptable") and not job.get("phase"))
+    """Return whether the text on the job contains only its rank."""
+    return bool(job.get("nodes") and job.get("preemptable") and not job.get("phase") and not job.get("remote_memory"))
 
 
 def demotion(job: PublishedJob, limits: Mapping[int, float | None]) -> str:

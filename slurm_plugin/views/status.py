@@ -22,6 +22,7 @@ from tiresias.slurm_plugin.views.jobs import JobTable, Listing
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
 from tiresias.slurm_plugin.views.owners import owner_lines
 from tiresias.slurm_plugin.views.queues import queue_table
+from tiresias.slurm_plugin.views.remote_memory_text import pool_lines
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, UNLIMITED, styled, wrapped
 from tiresias.slurm_plugin.views.user_filter import listing_of
 
@@ -66,6 +67,7 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
         *alarms(status, now, UNLIMITED),
         *shadow_lines(status, UNLIMITED),
         *owner_lines(status, UNLIMITED),
+        *pool_lines(status, UNLIMITED),
         *queue_table(status.get("queues", []), 60),
         *titled(
             "nodes", node_map(status.get("nodes", []), listing.symbols, _PIPE_WIDTH, _ALL_LINES), _PIPE_WIDTH, LEGEND
@@ -82,6 +84,7 @@ def _narrow(status: Status, listing: Listing, width: int, height: int, now: floa
     known, nodes = listing.symbols, status.get("nodes", [])
     head = [*_header(status, width, height, now), usage(status, width, brief_load(status))]
     head += [*alarms(status, now, width), *shadow_lines(status, width), *owner_lines(status, width)]
+    head += pool_lines(status, width)
     head += queue_table(status.get("queues", []), min(width, 60))
     left = height - len(head)
     grid = node_map(nodes, known, width, max(left // 3 - 1, 0), rest=status.get("rest"))
@@ -107,6 +110,7 @@ def _wide(status: Status, listing: Listing, width: int, height: int, now: float)
         *alarms(status, now, inner),
         *shadow_lines(status, inner),
         *owner_lines(status, inner),
+        *pool_lines(status, inner),
     ]
     newest = status.get("decisions", [])
     few = min(max(height // 8, 3), max(len(newest), 1))
