@@ -54,7 +54,8 @@ PROGRESS, SERVERS, ACTIVITY = "progress.json", "servers", "activity.json"
 PROFILE, TRIAL = "profile", "trial"
 CONTROLLER, PROTOCOL = "controller", "protocol.json"
 IMAGE = "image"  # the script of a job whose processes are dumped as an image
-KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION, IMAGE)  # from run to run
+MEMORY = "memory"  # reports on remote memory, which begin before the supervisor: each states when
+KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION, IMAGE, MEMORY)  # from run to run
 
 
 class JobReport(NamedTuple):

@@ -12,8 +12,9 @@ its bounds makes the report invalid. Light imports only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from errno import ENOTDIR
 from itertools import islice
 from os import fstat, scandir
 from pathlib import Path
@@ -21,9 +22,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from tiresias.errors import CorruptCheckpoint
 from tiresias.protocol import control, versions
-from tiresias.protocol.files import open_folder, own_folder
+from tiresias.protocol.files import open_folder
 
-FOLDER = "memory"  # in the control folder
 NODE_FOLDER = "/run/tiresias/remote-memory"  # on each node; its default
 REPORT, REFUSED, KEY = "report.json", "refused", "key"  # files of a job there
 PAGE_BYTES = 4096
@@ -32,6 +32,8 @@ MOST_DONORS = 64  # in one report
 LONGEST_REASON = 300
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DONOR = re.compile(r"[A-Za-z0-9\[][\][A-Za-z0-9.:_-]{0,119}")
+_GIB = 1024.0
+_PAGES = ("pages_out", "pages_in", "from_donors", "from_queue", "from_disk")
 _COUNTS = {"requested": "requested", "pages_out": "out", "pages_in": "in"}
 _SOURCES = {"from_donors": "donors", "from_queue": "queue", "from_disk": "disk"}
 
@@ -90,8 +92,12 @@ def parsed(node: str, content: Mapping[str, Any]) -> RemoteMemoryUse | None:
 
 def write(folder: Path, use: RemoteMemoryUse) -> None:
     """Put a report into the job's control folder, in one rename. Raises OSError."""
-    place = folder / FOLDER
-    own_folder(place, 0o755)
+    place = folder / control.MEMORY
+    with suppress(FileExistsError):
+        place.mkdir()
+        place.chmod(0o755)
+    if place.is_symlink():
+        raise NotADirectoryError(ENOTDIR, "a link", str(place))
     control.write(place, f"{use.node}.json", use.stated())
 
 
@@ -105,16 +111,35 @@ def read_all(folder: Path, uid: int) -> list[RemoteMemoryUse]:
     found = []
     for name in _names(folder, uid):
         node = name.removesuffix(".json")
-        if _NODE.fullmatch(node) and (use := parsed(node, control.read(folder / FOLDER / name, uid))):
+        if _NODE.fullmatch(node) and (use := parsed(node, control.read(folder / control.MEMORY / name, uid))):
             found.append(use)
     return sorted(found)
+
+
+def size_words(mib: float) -> str:
+    """Return a size with two or three digits that count."""
+    if mib < _GIB:
+        return f"{mib:,.0f} MiB"
+    return f"{mib / _GIB:,.1f} GiB" if mib < 100 * _GIB and mib % _GIB else f"{mib / _GIB:,.0f} GiB"
+
+
+def traffic_words(uses: Iterable[RemoteMemoryUse]) -> str:
+    """Return how much a job has written and read on its nodes, from where, and how long that took."""
+    with_it = [each for each in uses if not each.refused]
+    sums = {name: sum(getattr(each, name) for each in with_it) * PAGE_BYTES / (1 << 20) for name in _PAGES}
+    out, read, donors, waiting, disk = map(size_words, sums.values())
+    seconds, nodes = sum(each.seconds for each in with_it), f" on {len(with_it)} nodes" if len(with_it) > 1 else ""
+    return (
+        f"{out} out, {read} in ({donors} from donors, {waiting} from the queue of the disk, {disk} from the disk), "
+        f"{seconds:,.1f} s in reads and writes{nodes}"
+    )
 
 
 def _names(folder: Path, uid: int) -> list[str]:
     with (
         suppress(OSError, CorruptCheckpoint, ValueError),
         open_folder(folder) as above,
-        open_folder(FOLDER, above) as here,
+        open_folder(control.MEMORY, above) as here,
     ):
         if fstat(above).st_uid == uid:
             with scandir(here) as entries:

@@ -33,6 +33,7 @@ from tiresias.wrappers import job as jobs
 from tiresias.wrappers.control_channel import ControlChannel
 from tiresias.wrappers.images import option
 from tiresias.wrappers.parking import Parking, timeout_from
+from tiresias.wrappers.remote_memory_notes import RemoteMemoryNotes
 from tiresias.wrappers.requested_save import RequestedSave, kill_run
 from tiresias.wrappers.user_script import UserScript, extract
 
@@ -74,9 +75,12 @@ class Supervisor:
 
     def run(self) -> int:
         """Run the script until the job ends; return its status (exit_status.py)."""
+        memory = RemoteMemoryNotes(self.job, os.environ)
+        memory.begin()
         try:
             return self._runs()
         finally:
+            memory.end()
             if self._outside:
                 self._outside.close()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tiresias.protocol.remote_memory_use import size_words
 from tiresias.slurm_plugin.views.table_layout import FAINT, styled, wrapped
 from tiresias.slurm_plugin.views.text import duration, printable
 
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
     from tiresias.protocol.status import PublishedRemoteMemory, Status
 
 _MOST_NODES = 3  # of which a refusal is shown
-_GIB = 1024.0
-
-
-def size_text(mib: float) -> str:
-    """Return a size with two or three digits that count."""
-    if mib < _GIB:
-        return f"{mib:,.0f} MiB"
-    return f"{mib / _GIB:,.1f} GiB" if mib < 100 * _GIB and mib % _GIB else f"{mib / _GIB:,.0f} GiB"
 
 
 def pool_lines(status: Status, width: int) -> list[Text]:
@@ -34,8 +27,8 @@ def pool_lines(status: Status, width: int) -> list[Text]:
 def pool_text(pool: PublishedRemoteMemory) -> str:
     """Return what is free of the licence, and what donors can lend."""
     lendable = pool["lendable"]
-    by_nodes = "" if lendable is None else f"; the memory of the nodes now allows {size_text(lendable)} more"
-    return f"{size_text(pool['free'])} of {size_text(pool['total'])} free{by_nodes}"
+    by_nodes = "" if lendable is None else f"; the memory of the nodes now allows {size_words(lendable)} more"
+    return f"{size_words(pool['free'])} of {size_words(pool['total'])} free{by_nodes}"
 
 
 def memory_facts(job: PublishedJob, pool: PublishedRemoteMemory | None) -> Iterator[tuple[str, str]]:
@@ -43,9 +36,9 @@ def memory_facts(job: PublishedJob, pool: PublishedRemoteMemory | None) -> Itera
     if not (requested := job.get("remote_memory", 0.0)):
         return
     nodes = len(job.get("nodes") or ())
-    of_each = f", {size_text(requested / nodes)} on each of {nodes} nodes" if nodes > 1 else ""
+    of_each = f", {size_words(requested / nodes)} on each of {nodes} nodes" if nodes > 1 else ""
     free = f"; {pool_text(pool)}" if pool and not nodes else ""
-    yield "remote memory", f"{size_text(requested)} requested{of_each}{free}"
+    yield "remote memory", f"{size_words(requested)} requested{of_each}{free}"
     if use := job.get("remote_memory_use"):
         yield from _use_facts(use)
 
@@ -53,10 +46,10 @@ def memory_facts(job: PublishedJob, pool: PublishedRemoteMemory | None) -> Itera
 def _use_facts(use: PublishedMemoryUse) -> Iterator[tuple[str, str]]:
     if use["nodes"]:
         yield "  pages", f"{traffic_text(use)}; {duration(use['seconds'])} in reads and writes"
-        each = ", ".join(f"{printable(donor, 100)} {size_text(size)}" for donor, size in use["donors"])
+        each = ", ".join(f"{printable(donor, 100)} {size_words(size)}" for donor, size in use["donors"])
         yield (
             "  donors",
-            f"{size_text(use['lent'])} lent{f': {each}' if each else ''}; the local disk has a copy of each page",
+            f"{size_words(use['lent'])} lent{f': {each}' if each else ''}; the local disk has a copy of each page",
         )
     if refused := use["refused"]:
         words = "; ".join(f"{printable(node, 100)}: {printable(why, 300)}" for node, why in refused[:_MOST_NODES])
@@ -66,9 +59,9 @@ def _use_facts(use: PublishedMemoryUse) -> Iterator[tuple[str, str]]:
 
 def traffic_text(use: PublishedMemoryUse) -> str:
     """Return how much was written and read, and from where."""
-    donors, waiting, disk = (size_text(use[key]) for key in ("from_donors", "from_queue", "from_disk"))
+    donors, waiting, disk = (size_words(use[key]) for key in ("from_donors", "from_queue", "from_disk"))
     sources = f"{donors} from donors, {waiting} from the queue of the disk, {disk} from the disk"
-    return f"{size_text(use['written'])} out, {size_text(use['read'])} in: {sources}"
+    return f"{size_words(use['written'])} out, {size_words(use['read'])} in: {sources}"
 
 
 def memory_words(job: PublishedJob) -> str:
@@ -78,5 +71,5 @@ def memory_words(job: PublishedJob) -> str:
     use = job.get("remote_memory_use")
     if use and use["refused"] and not use["nodes"]:
         return "runs without the remote memory that it requests"
-    moved = f": {size_text(use['written'])} out, {size_text(use['read'])} in" if use else ""
-    return f"{size_text(requested)} of remote memory{moved}"
+    moved = f": {size_words(use['written'])} out, {size_words(use['read'])} in" if use else ""
+    return f"{size_words(requested)} of remote memory{moved}"

@@ -134,6 +134,7 @@ class RemotePages:
                 "placed_slabs": self._placements.placed,
                 "remote_pages": len(self._table.remote),
                 "donors": len(self._table.donors()),
+                "donor_slabs": self._table.slabs_by_donor(),
                 "queued_pages": self._disk.queued_pages,
                 "disk_pages": self._disk.written_pages,
                 "disk_failing": self._disk.failing,

@@ -18,9 +18,11 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.remote_memory.job_swap import node_ability, prolog, swap_process, swap_request
 from tiresias.services.remote_memory.job_swap.donor_answers import configuration_state
+from tiresias.services.remote_memory.job_swap.owner_files import owner_of
 from tiresias.services.remote_memory.job_swap.page_store import DiskStore, PageStore
 from tiresias.services.remote_memory.job_swap.swap_process import SwapOrder
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings, read_swap_settings
+from tiresias.services.remote_memory.job_swap.use_reports import ReportedJob, job_name
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -66,7 +68,9 @@ def _prolog(file: Path) -> None:
 
 
 def _serve(settings: SwapSettings, job: str, size: int) -> None:
-    order = SwapOrder(job, size, settings.zram_bytes, settings.run, settings.cgroups)
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    reported = ReportedJob(job_name(os.environ), node, owner_of(os.environ), size, settings.control)
+    order = SwapOrder(job, size, settings.zram_bytes, settings.run, settings.cgroups, reported)
     swap_process.serve(order, lambda: _store(settings, job, size), _report_ready)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -28,12 +29,14 @@ class SwapTraffic:
         pages_in: Pages that were read.
         pages_out: Pages that were written.
         failed: Requests that the store did not fulfil.
+        seconds: For which the store read and wrote.
     """
 
-    __slots__ = ("failed", "pages_in", "pages_out")
+    __slots__ = ("failed", "pages_in", "pages_out", "seconds")
 
     def __init__(self) -> None:
         self.pages_in = self.pages_out = self.failed = 0
+        self.seconds = 0.0
 
 
 class FuseFile:
@@ -65,7 +68,7 @@ class FuseFile:
             thread.join()
         os.close(self._device)
 
-    def traffic(self) -> dict[str, int]:
+    def traffic(self) -> dict[str, int | float]:
         """Return the sums of all threads."""
         return {name: sum(getattr(each, name) for each in self._traffic) for name in SwapTraffic.__slots__}
 
@@ -86,6 +89,7 @@ class FuseFile:
     def _fulfil(self, request: FuseRequest, page_buffer: memoryview, traffic: SwapTraffic) -> None:
         if request.operation in protocol.WITHOUT_ANSWER:
             return
+        began = time.perf_counter()
         try:
             result = self._result(request, page_buffer, traffic)
         except FuseError as error:
@@ -95,6 +99,7 @@ class FuseFile:
             log_line(f"remote memory: swap request failed: {error}")
             self._answer(request, (), errno.EIO)
         else:
+            traffic.seconds += time.perf_counter() - began
             self._answer(request, (result,))
 
     def _result(self, request: FuseRequest, page_buffer: memoryview, traffic: SwapTraffic) -> bytes | memoryview:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
@@ -11,6 +12,7 @@ _MNT_DETACH = 2
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
 _PR_SET_IO_FLUSHER = 57
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_SET_GROUPS = {"x86_64": 116, "aarch64": 159, "ppc64le": 81}  # numbers of the system call, which concerns one thread
 _SWAP_FLAG_PREFER, _SWAP_PRIORITY_MASK = 0x8000, 0x7FFF
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -54,6 +56,24 @@ def lock_memory() -> None:
 def set_io_flusher() -> None:
     """Have allocations of this process start no writing of pages that this process must take (PR_SET_IO_FLUSHER, Linux 5.6)."""
     _checked(_LIBC.prctl(_PR_SET_IO_FLUSHER, 1, 0, 0, 0), "PR_SET_IO_FLUSHER")
+
+
+def act_for_user(uid: int, gid: int) -> None:
+    """Have this thread, and no other one, use files with the rights of a user and of no further group.
+
+    The thread stays root's for signals and ptrace.
+
+    Raises:
+        OSError: It is not possible.
+    """
+    number = _SET_GROUPS.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"the number of setgroups on {os.uname().machine} is not known")
+    _checked(_LIBC.syscall(number, 0, None), "setgroups")
+    for change, wanted in ((_LIBC.setfsgid, gid), (_LIBC.setfsuid, uid)):
+        change(wanted)
+        if change(wanted) != wanted:  # the call returns the value before, and no error
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM), "setfsuid")
 
 
 def inotify(mask: int, *folders: str) -> int:

@@ -1,7 +1,7 @@
 """The privileged parts in Slurm's prolog and epilog: each ends within a bound and may be repeated.
 
-A refused request does not fail the prolog, which would drain the node: the job runs without a swap, and <run>/<job>.refused has the
-reason.
+A refused request does not fail the prolog, which would drain the node: the job runs without a swap, and the file `refused` of its
+owner (owner_files.py) has the reason.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.protocol.job_log import log_line
+from tiresias.protocol.remote_memory_use import REFUSED
 from tiresias.services.remote_memory.job_swap import loop_devices, removal, swap_process, swap_request
+from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles, make_run_folder, owner_of
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings
 
 MODULE = "tiresias.services.remote_memory.job_swap"
@@ -36,13 +39,14 @@ def run_prolog(settings: SwapSettings, file: Path, environment: Mapping[str, str
         TiresiasError: The job runs without it; the reason.
     """
     job = swap_request.job_of(environment)
+    OwnerFiles(settings.run, job, owner_of(environment)).remove()  # of a run before
     text = swap_request.request_text(job, settings.requests, settings.request_variable, environment)
     size = swap_request.requested_bytes(text)
     if not size:
         return
     if size > settings.most_bytes:
         raise UsageError(f"remote-mem of {size >> 20} MiB: this node gives {settings.most_bytes >> 20} MiB to a job")
-    settings.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_run_folder(settings.run)
     with _alone(settings):
         _remove_orphans(settings)
         _start(settings, file, job, size)
@@ -54,20 +58,20 @@ def run_epilog(settings: SwapSettings, job: str) -> None:
     Raises:
         Unavailable: The kernel does not release it in time.
     """
-    settings.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (settings.run / f"{job}.refused").unlink(missing_ok=True)
+    make_run_folder(settings.run)
     removal.remove(job, settings.run, settings.swap_off_timeout_s)
+    OwnerFiles(settings.run, job, owner_of({})).remove()
     _log_traffic(settings.run / f"{job}.traffic", job)
     (settings.run / f"{job}.log").unlink(missing_ok=True)
 
 
 def refuse(settings: SwapSettings, environment: Mapping[str, str], reason: str) -> None:
-    """Record why a job has no swap."""
+    """Record why a job has no swap, in the prolog's output and for the job's owner."""
     job = environment.get("SLURM_JOB_ID", "")
     log_line(f"remote memory: job {job} runs without it: {reason}")
-    with suppress(OSError):
-        settings.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (settings.run / f"{Path(job).name}.refused").write_text(f"{reason}\n")
+    if swap_request.is_job(job):
+        with suppress(OSError):
+            OwnerFiles(settings.run, job, owner_of(environment)).put(REFUSED, f"{' '.join(reason.split())}\n")
 
 
 @contextmanager
@@ -110,7 +114,7 @@ def _start(settings: SwapSettings, file: Path, job: str, size: int) -> None:
             f"this node has the swap of job {', '.join(sorted(others))} (most_jobs = {settings.most_jobs})"
         )
     command = [sys.executable, "-m", MODULE, "serve", str(file), job, str(size)]
-    with (settings.run / f"{job}.log").open("ab") as log:
+    with _private(settings.run / f"{job}.log") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, cwd="/"
         )
@@ -120,6 +124,10 @@ def _start(settings: SwapSettings, file: Path, job: str, size: int) -> None:
         process.kill()
         removal.remove(job, settings.run, settings.swap_off_timeout_s)
         raise
+
+
+def _private(file: Path) -> BinaryIO:
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
 
 
 def _wait_ready(process: subprocess.Popen[bytes], settings: SwapSettings, job: str) -> None:

@@ -34,8 +34,10 @@ class RegionStore:
         self._region.write(offset // PAGE_BYTES, data)
 
     def statistics(self) -> dict[str, Any]:
-        """Return the region's counters."""
-        return self._region.statistics()
+        """Return the region's counters, and the bytes that each donor has lent."""
+        found = self._region.statistics()
+        size = self._region.settings.slab_bytes
+        return {**found, "lent": {donor: slabs * size for donor, slabs in found["donor_slabs"].items()}}
 
     def close(self) -> None:
         """End the region."""

@@ -30,7 +30,9 @@ from tiresias.services.remote_memory.job_swap import (
 )
 from tiresias.services.remote_memory.job_swap.fuse_file import FuseFile, open_device
 from tiresias.services.remote_memory.job_swap.job_cgroup import JobCgroup
+from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles
 from tiresias.services.remote_memory.job_swap.page_store import PageStore
+from tiresias.services.remote_memory.job_swap.use_reports import ReportedJob, UseReports
 
 STACK_BYTES = 512 << 10  # of a thread: all of it is locked in memory
 READY = b"ready\n"
@@ -47,6 +49,7 @@ class SwapOrder(NamedTuple):
         zram_bytes: Size of the zram device that is filled first; 0: none.
         run: Folder of the node's own files.
         cgroups: Patterns of the job's cgroup.
+        reported: Of what the reports are.
     """
 
     job: str
@@ -54,6 +57,7 @@ class SwapOrder(NamedTuple):
     zram_bytes: int
     run: Path
     cgroups: tuple[str, ...]
+    reported: ReportedJob
 
 
 def serve(order: SwapOrder, make_store: Callable[[], PageStore], ready: Callable[[], None]) -> None:
@@ -76,9 +80,12 @@ def serve(order: SwapOrder, make_store: Callable[[], PageStore], ready: Callable
         log_line(f"remote memory: job {order.job}: {problem}")
     store = make_store()
     file = _start_swap(order, store)
+    reports = _reports(order, lambda: {**file.traffic(), **store.statistics()})
+    reports.start()
     ready()
     threading.Thread(target=_keep_limits, args=(order,), name="swap limits", daemon=True).start()
     file.join()
+    reports.end()
     _write_traffic(order, {**file.traffic(), **store.statistics()})
     store.close()
     os.close(lock)
@@ -160,6 +167,12 @@ def _keep_limits(order: SwapOrder) -> None:
         cgroup.wait_for_change()
 
 
+def _reports(order: SwapOrder, traffic: Callable[[], dict[str, Any]]) -> UseReports:
+    return UseReports(order.reported, OwnerFiles(order.run, order.job, order.reported.owner), traffic)
+
+
 def _write_traffic(order: SwapOrder, traffic: dict[str, Any]) -> None:
     with suppress(OSError):
-        (order.run / f"{order.job}.traffic").write_text(json.dumps(traffic))
+        file = order.run / f"{order.job}.traffic"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(traffic))

@@ -23,9 +23,14 @@ def job_of(environment: Mapping[str, str]) -> str:
         UsageError: There is none.
     """
     job = environment.get("SLURM_JOB_ID", "")
-    if not _JOB.fullmatch(job):
+    if not is_job(job):
         raise UsageError(f"SLURM_JOB_ID is {job!r}: this program runs in Slurm's prolog and epilog")
     return job
+
+
+def is_job(text: str) -> bool:
+    """Return whether a text is the id of a job."""
+    return bool(_JOB.fullmatch(text))
 
 
 def requested_bytes(text: str) -> int:

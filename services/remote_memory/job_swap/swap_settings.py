@@ -9,6 +9,7 @@ most_jobs          jobs with a swap at the same time; default 1: the kernel spre
 zram_mib           size of a device in compressed memory that is filled first; default 0: none
 requests           folder with a file for each job, named by its id, that contains the request; default: none
 request_variable   the prolog's variable that contains the request otherwise; default SLURM_JOB_EXTRA
+control            root of the control folders, where the use of each job is published, "" for none; default: that of tiresias.toml
 run                folder for locks and logs, on a tmpfs; default /run/tiresias/remote-memory
 cgroups            patterns of the memory cgroup of a job; {job} is its id; default: those of Slurm's cgroup plugins
 start_timeout_s    bound of the prolog's wait; default 15
@@ -22,16 +23,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.protocol import site_configuration
+from tiresias.protocol.remote_memory_use import NODE_FOLDER
 from tiresias.services.remote_memory.job_swap.job_cgroup import PATTERNS
 from tiresias.services.wire.private_files import private_json
 
-RUN = "/run/tiresias/remote-memory"
 VARIABLE = "SLURM_JOB_EXTRA"
-_TEXTS = {"run": RUN, "requests": "", "request_variable": VARIABLE, "service_key_file": ""}
+_TEXTS = {"run": NODE_FOLDER, "requests": "", "request_variable": VARIABLE, "service_key_file": ""}
 _WHOLE = {"most_mib": 65536, "most_jobs": 1, "zram_mib": 0, "slab_mib": 64}
 _SECONDS = {"start_timeout_s": 15.0, "swap_off_timeout_s": 30.0}
 _MAY_BE_ZERO = {"zram_mib"}
-KEYS = ("disk", "donors", "cgroups", *_TEXTS, *_WHOLE, *_SECONDS)
+KEYS = ("disk", "donors", "cgroups", "control", *_TEXTS, *_WHOLE, *_SECONDS)
 
 
 class SwapSettings(NamedTuple):
@@ -48,6 +50,7 @@ class SwapSettings(NamedTuple):
     most_jobs: int
     zram_bytes: int
     slab_bytes: int
+    control: Path | None
     start_timeout_s: float
     swap_off_timeout_s: float
 
@@ -85,8 +88,16 @@ def _checked(content: Mapping[str, Any]) -> SwapSettings:
         whole["most_jobs"],
         whole["zram_mib"] << 20,
         whole["slab_mib"] << 20,
+        Path(control) if (control := _text(content, "control", _site_control())) else None,
         *(_seconds(content, key, default) for key, default in _SECONDS.items()),
     )
+
+
+def _site_control() -> str:
+    """Return the root of the control folders by the site's configuration."""
+    paths = (site_configuration.read() or {}).get("paths")
+    found = paths.get("control") if isinstance(paths, dict) else None
+    return found if isinstance(found, str) else site_configuration.CONTROL
 
 
 def _text(content: Mapping[str, Any], key: str, default: str | None) -> str:

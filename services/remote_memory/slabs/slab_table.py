@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -81,6 +82,10 @@ class SlabTable:
     def donors(self) -> set[str]:
         """Return the donors that hold a slab of this region."""
         return {mapping.donor for mapping in self._mapped.values()}
+
+    def slabs_by_donor(self) -> dict[str, int]:
+        """Return how many slabs each donor holds."""
+        return dict(Counter(mapping.donor for mapping in self._mapped.values()))
 
     def mapped_at(self, donor: str) -> list[int]:
         """Return the slabs at a donor."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.polling import pauses
+from tiresias.protocol.remote_memory_use import folder_of
 from tiresias.services.remote_memory.job_swap import loop_devices, node_ability, zram_devices
 from tiresias.services.remote_memory.job_swap.prolog import MODULE
 from tiresias.services.remote_memory.job_swap.swap_process import lock_holder
@@ -54,6 +55,7 @@ class SwapNode:
         self._content = {"disk": str(folder), "run": str(self.run), "cgroups": [pattern], "swap_off_timeout_s": 2.0}
         self.configure(**options)
         self.jobs: set[str] = set()
+        self.slurm: dict[str, str] = {}  # further variables of Slurm
 
     def configure(self, **options: Any) -> None:
         """Change the configuration."""
@@ -63,7 +65,7 @@ class SwapNode:
     def start(self, part: str, job: str, request: str = "") -> subprocess.Popen[str]:
         """Start prolog or epilog as Slurm does."""
         self.jobs.add(job)
-        environment = {**os.environ, "SLURM_JOB_ID": job, "SLURM_JOB_EXTRA": request}
+        environment = {**os.environ, **self.slurm, "SLURM_JOB_ID": job, "SLURM_JOB_EXTRA": request}
         command = [sys.executable, "-m", MODULE, part, str(self.file)]
         return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
@@ -98,7 +100,12 @@ class SwapNode:
         found += [each.path for each in loop_devices.own_devices() if each.job == job]
         found += [each.path for each in zram_devices.own_devices() if each.job == job]
         found += [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.run) in line]
+        found += [f"{each.parent.name}/{each.name}" for each in self.files(job).glob("*")]
         return found + [each.name for each in self.run.glob(f"{job}.*")]
+
+    def files(self, job: str) -> Path:
+        """Return the folder with the files of a job's owner."""
+        return folder_of(self.run, job)
 
     def close(self) -> None:
         """Remove what a failed test has left."""

@@ -6,7 +6,9 @@ import functools
 import json
 import os
 import random
+import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,11 +18,13 @@ import pytest
 
 from tests.services.remote_memory.donors import DonorProcess
 from tests.services.remote_memory.job_swap.swap_node import SWAPPING, SwapNode, until
+from tiresias.protocol import control, remote_memory_use
 from tiresias.services.remote_memory.job_swap import loop_devices, zram_devices
 from tiresias.services.remote_memory.job_swap.swap_area import swaps
 
 pytestmark = pytest.mark.xdist_group("job swap")  # devices are the machine's
 
+NOBODY = 65534
 JOB, REQUEST = "7001", "remote-mem=320M"
 
 
@@ -131,6 +135,31 @@ def test_a_job_goes_on_from_the_disk_when_a_donor_is_killed(node_of: Callable[..
     assert node.left(JOB) == []
 
 
+def test_the_owner_alone_reads_the_files_of_a_job(node: SwapNode, tmp_path: Path) -> None:
+    """The user `nobody` has a control folder, which a link of that user leads elsewhere later."""
+    control_folder = control.job_folder(tmp_path / "control", NOBODY, JOB)
+    control_folder.mkdir(parents=True)
+    for each in (control_folder.parent, control_folder):
+        os.chown(each, NOBODY, NOBODY)
+    for each in (tmp_path, *list(tmp_path.parents)[:2]):
+        each.chmod(0o755)
+    node.configure(control=str(tmp_path / "control"))
+    node.slurm = {"SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_GID": str(NOBODY), "SLURMD_NODENAME": "gpu01"}
+    node.call("prolog", JOB, REQUEST)
+    report = until(lambda: (found := node.files(JOB) / "report.json").exists() and found, "a report")
+    assert (report.stat().st_uid, stat.S_IMODE(report.stat().st_mode)) == (NOBODY, 0o600)
+    assert (report.parent.stat().st_uid, stat.S_IMODE(report.parent.stat().st_mode)) == (0, 0o711)
+    (use,) = until(lambda: remote_memory_use.read_all(control_folder, NOBODY), "it is published")
+    assert (use.node, use.requested, use.refused) == ("gpu01", 320 << 20, "")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    shutil.rmtree(control_folder / "memory")
+    (control_folder / "memory").symlink_to(elsewhere)
+    node.call("epilog", JOB)
+    assert list(elsewhere.iterdir()) == []
+    assert node.left(JOB) == []
+
+
 def test_both_parts_can_be_repeated(node: SwapNode) -> None:
     node.call("epilog", JOB)
     for _ in range(2):
@@ -145,7 +174,7 @@ def test_a_second_job_of_the_node_is_refused_and_runs_without(node: SwapNode) ->
     node.call("prolog", JOB, REQUEST)
     reason = node.call("prolog", "7002", REQUEST)
     assert "this node has the swap of job 7001" in reason
-    assert "7001" in (node.run / "7002.refused").read_text()
+    assert "7001" in (node.files("7002") / "refused").read_text()
     node.call("epilog", "7002")
     assert node.left("7002") == []
     assert device_of()
@@ -171,7 +200,7 @@ def test_a_wrong_request_is_refused_in_one_line(node: SwapNode, request_text: st
 def test_a_disk_that_is_too_small_is_refused(node: SwapNode) -> None:
     node.configure(most_mib=1 << 30)
     assert "takes no swap of" in node.call("prolog", JOB, "remote-mem=900T")
-    assert [each for each in node.left(JOB) if not each.endswith((".refused", ".log"))] == []
+    assert [each for each in node.left(JOB) if not each.endswith(("/refused", ".log"))] == []
 
 
 def test_devices_of_others_are_left_as_they_are(node: SwapNode, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_a_job_that_is_killed_without_finishes_with_it(limited: Cluster) -> None
     assert "checked" in (limited.shared / f"{job}.out").read_text()
     until(lambda: f"job {job}: " in (limited.shared / "epilog.log").read_text(), "the epilog removes it")
     assert not list(loop_devices.own_devices())
-    assert inside(limited, "ls", RUN).split() == ["prolog.lock"]
+    assert inside(limited, "ls", RUN, f"{RUN}/jobs").split() == [f"{RUN}:", "jobs", "prolog.lock", f"{RUN}/jobs:"]
 
 
 def test_tsbatch_requests_it_within_the_licences(limited: Cluster) -> None:
@@ -89,10 +90,23 @@ def test_tsbatch_requests_it_within_the_licences(limited: Cluster) -> None:
     assert "Licenses=remote_memory:1" in shown
     assert end(limited, job) == "COMPLETED", out(limited, job)
     assert "checked" in out(limited, job)
+    (line,) = [each for each in out(limited, job).splitlines() if "remote memory:" in each]
+    moved = re.search(
+        r"remote memory: ([\d,]+) MiB out, ([\d,]+) MiB in \(0 MiB from donors, .*, ([\d,]+) MiB from the disk\)", line
+    )
+    assert moved, line
+    assert min(int(each) for each in moved.groups()) > 40, line
     words = ["tsbatch", "--remote-mem=2G", "--output=/dev/null", "--wrap", "true"]
     refused = limited.run(words, user="alice", check=False)
     assert refused.returncode == 1
     assert "--remote-mem needs Licenses=remote_memory:N in slurm.conf" in refused.stderr
+
+
+def test_a_refused_request_is_a_line_in_the_output_of_the_job(limited: Cluster) -> None:
+    refused = submit(limited, "alice", 8, "--extra=remote-mem=0", by="tsbatch")
+    assert end(limited, refused) == "COMPLETED", out(limited, refused)
+    assert "remote memory: this job runs without it on node" in out(limited, refused)
+    assert "size above 0" in out(limited, refused)
 
 
 def test_a_job_of_another_user_on_the_node_has_none_of_it(limited: Cluster) -> None:
