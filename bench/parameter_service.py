@@ -4,7 +4,8 @@
                  copies the result and sends it to both. The ratio of the two rates; both runs alternate.
     iteration    two workers push and pull 33.5 MB each, through the service; also gloo's all-reduce and torch's rpc
     protect      the same iteration with "protect": "mac"; both runs alternate
-    compression  what zlib at level 1 makes of gradients, and how fast
+    compression  bytes and time of zlib at level 1 and of shuffle-zlib on gradients; with --compress also the same iteration of a
+                 job with "compress": "shuffle-zlib", and the bytes that its aggregator sent and received on loopback
 
 What a migration costs is measured by parameter_service_migration.py.
 
@@ -38,6 +39,7 @@ from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
 from tiresias.services.parameter_service.messages.agent_messages import InitTensor
 from tiresias.services.wire.channel import tuned
+from tiresias.services.wire.shuffled_payload import deflate_library, packed, unpack
 
 WORKERS = 2
 BLOCK = 4 << 20
@@ -75,13 +77,13 @@ def _rank(job: ServiceJob, sizes: list[int], work: Callable[[int, Callable[[], N
     client = ServiceClient(job, FileDirectory(job.file))
     tensors = [ClientTensor(f"t{at}", size, memoryview(bytearray(size))) for at, size in enumerate(sizes)]
     client.assign(tensors)
-    gradient = np.full(max(sizes) // 4, 1e-3, np.float32)
+    gradient = np.random.default_rng(job.rank).normal(0, 1e-3, max(sizes) // 4).astype(np.float32)
     for tensor in tensors:
         if job.rank == 0:
             client.declare(
                 tensor,
                 InitTensor(tensor.name, (tensor.bytes // 4,), "float32", "sgd", {"lr": 0.1}),
-                bytes(tensor.bytes),
+                np.random.default_rng(0).normal(0, 0.1, tensor.bytes // 4).astype(np.float32).data,
             )
         else:
             client.await_declared(tensor, 0)
@@ -112,12 +114,12 @@ def timed_steps(count: int) -> Callable[[int, Callable[[], None]], list[float]]:
     return work
 
 
-def of_service(size: int, steps: int, protect: str = "none") -> float:
+def of_service(size: int, steps: int, protect: str = "none", compress: str = "none") -> float:
     """Seconds of an iteration of two workers."""
     with AggregatorProcesses(1, 4 * size, protect=protect) as service:
         for thread in Path(f"/proc/{service.processes[0].pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {core_of(SERVER_CORE)})
-        job = service.job("bench", WORKERS, {f"t{at}": 0 for at in range(len(blocks(size)))})
+        job = service.job("bench", WORKERS, {f"t{at}": 0 for at in range(len(blocks(size)))}, compress=compress)
         found = clients(job, blocks(size), timed_steps(steps))
     return statistics.median(max(pair) for pair in zip(*found, strict=True))
 
@@ -288,23 +290,54 @@ def _rpc_rank(file: str, rank: int, size: int, steps: int, queue: Any) -> None:
 # -- compression ------------------------------------------------------------------------------------------------------------------
 
 
-def compressed(size: int) -> dict[str, Any]:
-    """What zlib at level 1 makes of float32 gradients: of a real network, of noise, and of one with 90% zeros."""
+def gradients_of(size: int) -> dict[str, Any]:
+    """float32 gradients: of a real network, of noise, and of an embedding of which a batch uses 7% of the rows."""
     import torch
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512))
     model(torch.randn(64, 512)).square().mean().backward()
     real = np.concatenate([each.grad.numpy().ravel() for each in model.parameters()])
-    noise = np.random.default_rng(0).normal(0, 1e-3, min(size, 4 << 20) // 4).astype(np.float32)
-    sparse = np.where(np.random.default_rng(1).random(noise.size) < 0.9, np.float32(0), noise)
-    found = {}
-    for name, values in (("network", real), ("noise", noise), ("90% zeros", sparse)):
-        began = time.process_time()
-        packed = zlib.compress(values.tobytes(), 1)
-        seconds = time.process_time() - began
-        found[name] = {"part": len(packed) / values.nbytes, "mb_per_cpu_s": values.nbytes / 1e6 / seconds}
+    chance = np.random.default_rng(0)
+    noise = chance.normal(0, 1e-3, min(size, BLOCK) // 4).astype(np.float32)
+    embedding = np.zeros((4096, 256), np.float32)
+    embedding[chance.choice(4096, 300, replace=False)] = chance.normal(0, 1e-3, (300, 256))
+    return {"network": real, "noise": noise, "embedding": embedding.ravel()}
+
+
+def compressed(size: int) -> dict[str, Any]:
+    """What zlib at level 1 and shuffle-zlib make of gradients, and MB of gradients a CPU second."""
+    found: dict[str, Any] = {"library": deflate_library().__name__}
+    for name, values in gradients_of(size).items():
+        data = values.data.cast("B")
+        plain, plain_s = cpu_timed(lambda data=data: zlib.compress(data, 1))
+        parts, packed_s = cpu_timed(lambda data=data: packed(data, 4))
+        payload, place = memoryview(b"".join(parts)), memoryview(bytearray(len(data)))
+        _, unpacked_s = cpu_timed(lambda payload=payload, place=place: unpack(payload, place))
+        found[name] = {
+            "zlib": {"part": len(plain) / len(data), "mb_per_cpu_s": len(data) / 1e6 / plain_s},
+            "shuffle-zlib": {
+                "part": len(payload) / len(data),
+                "mb_per_cpu_s": len(data) / 1e6 / packed_s,
+                "unpacked_mb_per_cpu_s": len(data) / 1e6 / unpacked_s,
+            },
+        }
     return found
+
+
+def cpu_timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the result, and the least CPU seconds of three calls."""
+    found, seconds = None, []
+    for _ in range(3):
+        began = time.process_time()
+        found = work()
+        seconds.append(time.process_time() - began)
+    return found, min(seconds)
+
+
+def loopback_bytes() -> int:
+    """Bytes that loopback has carried, of every program."""
+    return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
 
 
 def main() -> int:
@@ -312,9 +345,11 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, help="alternations of the measurements; 3")
     parser.add_argument("--steps", type=int, default=12, help="iterations of each; 12")
     parser.add_argument("--mb", type=float, default=33.5, help="MB of each worker, each way; 33.5")
+    parser.add_argument("--compress", action="store_true", help="also iterations with shuffle-zlib, and their bytes")
     args = parser.parse_args()
     size = int(args.mb * 1e6) // 4 * 4
     found: dict[str, list[float]] = {"service": [], "service_mac": [], "bare": [], "gloo": [], "rpc": []}
+    counted: dict[str, list[float]] = {}
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
         folder = Path(name)
@@ -322,6 +357,11 @@ def main() -> int:
             found["bare"].append(bare(size, args.steps))
             found["service"].append(of_service(size, args.steps))
             found["service_mac"].append(of_service(size, args.steps, "mac"))
+            if args.compress:
+                for name, compress in (("service_bytes", "none"), ("compressed", "shuffle-zlib")):
+                    before = loopback_bytes()
+                    found.setdefault(name, []).append(of_service(size, args.steps, compress=compress))
+                    counted.setdefault(name, []).append((loopback_bytes() - before) / args.steps)
             found["gloo"].append(of_gloo(folder, size, args.steps))
             found["rpc"].append(of_rpc(folder, size, args.steps))
     medians = {name: statistics.median(each) for name, each in found.items()}
@@ -334,6 +374,7 @@ def main() -> int:
         "iteration_s": medians,
         "aggregator_of_bare": statistics.median(ratios),
         "mac_of_service": medians["service_mac"] / medians["service"],
+        "loopback_bytes_of_iteration": {name: statistics.median(each) for name, each in counted.items()},
         "compression": compressed(size),
     }
     print(json.dumps(result, indent=2))

@@ -102,7 +102,7 @@ class AggregatorProcesses:
             adopt_job(address, self.key, AdoptJob(name, key.hex(), workers, JOB_BYTES, **settings))
         file.touch(0o600)
         file.write_text(json.dumps({"job": name, "key": key.hex(), "aggregators": used, "tensors": addresses}))
-        return lambda rank: ServiceJob(file, name, key, rank, 0)
+        return lambda rank: ServiceJob(file, name, key, rank, 0, settings.get("compress", "none"))
 
     def request(self, number: int, content: Any) -> Any:
         """Return the answer to a request of the service."""

@@ -2,7 +2,7 @@
 
     bytes   content
     0-1     b"TP"
-    2       version of the protocol, 2
+    2       version of the protocol, 3
     3       type of the message (typed_messages.py)
     4-7     bytes of the header, big-endian, at most MAX_HEADER_BYTES
     8-15    bytes of the payload, big-endian, at most MAX_PAYLOAD_BYTES
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tiresias.errors import TiresiasError
 
 MAGIC = b"TP"
-VERSION = 2
+VERSION = 3
 MAX_HEADER_BYTES = 64 * 1024
 MAX_PAYLOAD_BYTES = 8 << 30
 _PREFIX = struct.Struct("!2sBBIQ")

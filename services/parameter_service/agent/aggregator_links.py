@@ -14,6 +14,7 @@ from tiresias.services.wire import refusal_codes
 from tiresias.services.wire.channel import ConnectionLost, frame_of
 from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.session_messages import Refused
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE, most_packed_bytes, unpack
 
 TRANSFER_TIMEOUT_S = 30.0
 POLL_S = 1.0
@@ -104,9 +105,22 @@ class AggregatorLinks:
             raise BadFrame(f"{type(content).__name__} with a payload from an aggregator")
         if not tensor.waits or not tensor.awaited(content):
             return memoryview(bytearray(payload_bytes))
+        if isinstance(content, Parameters) and content.compress != COMPRESS_NONE:
+            tensor.packed = self._packed_place(tensor, content, payload_bytes)
+            return tensor.packed
         place = tensor.place if isinstance(content, Parameters) else tensor.state_place
         assert place is not None
         return place
+
+    def _packed_place(self, tensor: ClientTensor, content: Parameters, payload_bytes: int) -> memoryview:
+        if content.compress != self._job.compress:
+            raise StepRefused(
+                f"tensor {tensor.name}: an aggregator compresses by {content.compress[:40]!r}, and the job file has "
+                f"{self._job.compress!r}: register the job anew"
+            )
+        if payload_bytes > most_packed_bytes(tensor.bytes):
+            raise BadFrame(f"tensor {tensor.name}: {payload_bytes} compressed bytes of {tensor.bytes}")
+        return memoryview(bytearray(payload_bytes))
 
     def _process(self, content: Any, address: str) -> None:
         tensor = self.tensors.get(getattr(content, "tensor", ""))
@@ -119,4 +133,11 @@ class AggregatorLinks:
         if isinstance(content, Refused):
             tensor.refused = True
         elif tensor.awaited(content):
+            _unpack(tensor, content)
             tensor.answer = content
+
+
+def _unpack(tensor: ClientTensor, content: Any) -> None:
+    packed, tensor.packed = tensor.packed, None
+    if packed is not None and isinstance(content, Parameters) and content.compress != COMPRESS_NONE:
+        unpack(packed, tensor.place)

@@ -29,6 +29,8 @@ class ClientTensor:
         sent_on: The connection on which the request was sent.
         refused: Whether the request is to be repeated where the master copy is now.
         state_place: Where the next TensorState is written.
+        element_bytes: Of one number.
+        packed: The compressed parameters that are being received.
     """
 
     name: str
@@ -44,6 +46,8 @@ class ClientTensor:
     sent_on: Any = None
     refused: bool = False
     state_place: memoryview | None = None
+    element_bytes: int = 4
+    packed: memoryview | None = None
 
     def request(self, parts: Parts, awaited: Callable[[Any], bool]) -> None:
         """Begin a request."""

@@ -179,7 +179,8 @@ class ServiceHook:
             data = memoryview(bytearray(each.numel() * size))
             self._held.append(each)
             self._tensors[id(each)] = [
-                ClientTensor(part, len(place), place) for part, place in blocks_of(name, data, max(most, size))
+                ClientTensor(part, len(place), place, element_bytes=size)
+                for part, place in blocks_of(name, data, max(most, size))
             ]
         added = [block for each in parameters for block in self._tensors[id(each)]]
         self._client.assign(added)

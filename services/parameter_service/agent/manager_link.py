@@ -16,6 +16,7 @@ from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.munge_credential import encode_credential
 from tiresias.services.wire.peer_identity import agent_identity
 from tiresias.services.wire.session_messages import Accepted, Refused
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE
 
 LATER = "later"  # the code of a refusal after which the request is to be repeated
 TIMEOUT_S = 30.0
@@ -42,7 +43,7 @@ def published_manager(file: Path) -> dict[str, Any]:
         raise Unavailable(f"{file}: no manager of the parameter service: {one_line(error)}") from None
 
 
-def register(published: Path, job: str, key: str, servers: int, workers: int) -> None:
+def register(published: Path, job: str, key: str, servers: int, workers: int, compress: str = COMPRESS_NONE) -> None:
     """Register a job by a munge credential, which the service account alone can decode. Repeated, it changes nothing.
 
     Raises:
@@ -52,7 +53,7 @@ def register(published: Path, job: str, key: str, servers: int, workers: int) ->
     """
     manager = published_manager(published)
     slurm_job = os.environ.get("SLURM_JOB_ID", "")
-    content = {"job": job, "key": key, "servers": servers, "workers": workers}
+    content = {"job": job, "key": key, "servers": servers, "workers": workers, "compress": compress}
     content |= {"slurm_job": int(slurm_job)} if slurm_job.isdecimal() else {}
     credential = encode_credential(json.dumps(content).encode(), manager["uid"])
     try:

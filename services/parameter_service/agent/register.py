@@ -27,6 +27,7 @@ from tiresias.services.parameter_service.agent.manager_link import ManagerLink, 
 from tiresias.services.parameter_service.agent.registered_program import RegisteredProgram
 from tiresias.services.parameter_service.agent.service_job import ServiceJob, read_job_file
 from tiresias.services.parameter_service.messages.manager_messages import EndJob
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE, COMPRESSIONS
 
 PAUSE_S = 2.0
 END_TIMEOUT_S = 3.0  # of a preempted job: a few seconds after its save, Slurm kills what is left of it
@@ -68,7 +69,7 @@ def _register(args: argparse.Namespace) -> None:
     end = time.monotonic() + args.timeout
     while True:
         try:
-            register(args.manager, content["job"], content["key"], args.servers, args.workers)
+            register(args.manager, content["job"], content["key"], args.servers, args.workers, args.compress)
             break
         except Unavailable as error:
             if time.monotonic() > end:
@@ -87,6 +88,7 @@ def _new_run(out: Path, args: argparse.Namespace) -> dict[str, Any]:
     content |= {
         "manager": str(args.manager.absolute()),
         "servers": args.servers,
+        "compress": args.compress,
         "run": int(content.get("run", 0)) + 1,
     }
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
@@ -132,6 +134,12 @@ def _parser() -> argparse.ArgumentParser:
         default=RESTARTS,
         metavar="N",
         help=f"how often the command starts again after a failure; {RESTARTS}",
+    )
+    parser.add_argument(
+        "--compress",
+        choices=COMPRESSIONS,
+        default=COMPRESS_NONE,
+        help="how gradients and parameters are compressed on their way; none",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="the job file; default: service-NAME.json")
     return parser

@@ -26,6 +26,7 @@ from tiresias.services.parameter_service.messages.agent_messages import (
 )
 from tiresias.services.wire.channel import Buffer, frame_of
 from tiresias.services.wire.session_messages import Accepted
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE, packed
 
 LOCATE_TIMEOUT_S = 120.0
 LOST_AFTER_S = 5.0
@@ -102,11 +103,19 @@ class ServiceClient:
 
         def parts() -> list[Buffer]:
             buffers = gradient()
-            push = Push(tensor.name, tensor.epoch, tensor.step, lr)
+            packed = self._packed(tensor, buffers)
+            compress = COMPRESS_NONE if packed is None else self._job.compress
+            push = Push(tensor.name, tensor.epoch, tensor.step, lr, compress)
+            buffers = buffers if packed is None else packed
             return [_frame(push, buffers), *buffers, frame_of(Pull(tensor.name, tensor.epoch, tensor.step + 1))]
 
         tensor.request(parts, _parameters_from(tensor.step + 1))
         self._links.send(tensor)
+
+    def _packed(self, tensor: ClientTensor, buffers: Sequence[Buffer]) -> Sequence[Buffer] | None:
+        if self._job.compress == COMPRESS_NONE:
+            return None
+        return packed(b"".join(buffers) if len(buffers) > 1 else buffers[0], tensor.element_bytes)
 
     def complete(self, tensors: Sequence[ClientTensor]) -> None:
         """Wait until the parameters of pushed tensors have arrived.

@@ -8,6 +8,7 @@ The job file is JSON with mode 0600, because it contains the job's key:
     tensors      addresses of single tensors by name, where they differ; optional
     manager      in place of aggregators: the file that the manager publishes, which places the tensors (register.py writes it)
     servers      parameter servers that the job declared to the manager
+    compress     how gradients and parameters are compressed on their way, as the job is registered: "none" or "shuffle-zlib"
     run          how often its programs were started; without it Slurm's restart count is the number of the run
 """
 
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.protocol.environment import PARAMETER_SERVICE
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE, COMPRESSIONS
 
 _RUNS_OF_A_JOB = 1000  # restarts by torchrun within one start of the job's programs
 
@@ -35,6 +37,7 @@ class ServiceJob(NamedTuple):
         key: The job's key.
         rank: The rank of this process.
         run: How often the job was started before.
+        compress: "none" or "shuffle-zlib": wire/shuffled_payload.py.
     """
 
     file: Path
@@ -42,6 +45,7 @@ class ServiceJob(NamedTuple):
     key: bytes
     rank: int
     run: int
+    compress: str = COMPRESS_NONE
 
 
 def service_job(environment: Mapping[str, str] | None = None) -> ServiceJob:
@@ -58,7 +62,7 @@ def service_job(environment: Mapping[str, str] | None = None) -> ServiceJob:
     rank = int(env.get("RANK", env.get("SLURM_PROCID", "0")))
     started = int(content.get("run", env.get("SLURM_RESTART_COUNT", "0")))
     run = started * _RUNS_OF_A_JOB + int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    return ServiceJob(file, content["job"], bytes.fromhex(content["key"]), rank, run)
+    return ServiceJob(file, content["job"], bytes.fromhex(content["key"]), rank, run, content["compress"])
 
 
 def read_job_file(file: Path) -> dict[str, Any]:
@@ -79,6 +83,8 @@ def read_job_file(file: Path) -> dict[str, Any]:
         raise UsageError(
             f"{file}: no job file: it has job, key (64 hexadecimal digits), and aggregators (addresses) or manager and servers"
         )
+    if content.setdefault("compress", COMPRESS_NONE) not in COMPRESSIONS:
+        raise UsageError(f"{file}: compress is {' or '.join(COMPRESSIONS)}; the job was registered by another release")
     return dict(content)
 
 

@@ -260,6 +260,8 @@ def _served_parameter(
 ) -> _Served:
     buffers = TensorBuffers(name, parameter)
     whole = block_bytes // parameter.element_size() * parameter.element_size()
-    blocks = [ClientTensor(block, len(data), data) for block, data in blocks_of(name, buffers.place, whole)]
+    size = parameter.element_size()
+    places = blocks_of(name, buffers.place, whole)
+    blocks = [ClientTensor(block, len(data), data, element_bytes=size) for block, data in places]
     starts = [at * whole for at in range(len(blocks))]
     return _Served(name, parameter, group, kind, options, buffers, blocks, starts)

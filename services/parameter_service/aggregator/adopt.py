@@ -19,6 +19,7 @@ from tiresias.services.wire.channel import Channel
 from tiresias.services.wire.peer_identity import service_identity
 from tiresias.services.wire.private_files import read_service_key
 from tiresias.services.wire.session_messages import Accepted
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE, COMPRESSIONS
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -33,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         args.staleness or 0,
         args.on_nan,
         args.push_timeout,
+        args.compress,
     )
     try:
         key = read_service_key(args.service_key)
@@ -41,7 +43,8 @@ def main(argv: list[str] | None = None) -> int:
     except TiresiasError as error:
         print(f"tiresias: {error}", file=sys.stderr)
         return error.exit_code
-    replace_privately(args.out, {"job": args.job, "key": settings.key, "aggregators": args.address})
+    content = {"job": args.job, "key": settings.key, "aggregators": args.address, "compress": args.compress}
+    replace_privately(args.out, content)
     print(f"{args.out}: job {args.job} on {', '.join(args.address)}")
     return 0
 
@@ -82,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--push-timeout", type=float, default=600.0, metavar="S", help="seconds that a step waits for a rank; 600"
+    )
+    parser.add_argument(
+        "--compress", choices=COMPRESSIONS, default=COMPRESS_NONE, help="gradients and parameters on their way; none"
     )
     return parser
 

@@ -63,7 +63,7 @@ class AgentRequests:
                     connection.send(_unknown(content.tensor, content.step))
                 else:
                     connection.charged = copy.charge
-                    copy.pushed(connection, content)
+                    copy.pushed(connection, content, payload)
         elif isinstance(content, Pull | PullState):
             self._pull(job, connection, content)
         elif isinstance(content, InitTensor):

@@ -32,6 +32,7 @@ from tiresias.services.parameter_service.messages.aggregator_messages import (
 from tiresias.services.wire.connection import Connection
 from tiresias.services.wire.peer_identity import JOB_NAME, PeerIdentity, service_identity
 from tiresias.services.wire.server_loop import ServerLoop, listening
+from tiresias.services.wire.shuffled_payload import COMPRESSIONS
 
 
 class Aggregator:
@@ -274,3 +275,5 @@ def _check_settings(settings: AdoptJob) -> None:
         raise UsageError(f"job {settings.job}: {settings.workers} workers; 1 to 4096 are supported")
     if settings.mode not in {"synchronous", "asynchronous"} or settings.on_nan not in {"stop", "skip"}:
         raise UsageError(f"job {settings.job}: mode is synchronous or asynchronous, on_nan is stop or skip")
+    if settings.compress not in COMPRESSIONS:
+        raise UsageError(f"job {settings.job}: compress is {' or '.join(COMPRESSIONS)}, not {settings.compress[:40]!r}")

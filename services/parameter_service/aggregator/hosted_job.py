@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol.job_log import log_line
+from tiresias.services.parameter_service.aggregator.gradient_transfers import gradient_buffers
 from tiresias.services.parameter_service.aggregator.idle_window import IdleWindow
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import DTYPES, OptimizerKernel
@@ -115,12 +116,14 @@ class HostedJob:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of all its tensors: two slots, and a gradient of each rank."""
+        """The memory of all its tensors: two slots, and the gradients of the ranks."""
         return sum(self.needed(each.file.declaration) for each in self._copies())
 
     def needed(self, declaration: TensorDeclaration) -> int:
         """Return the memory of a tensor."""
-        return file_bytes(declaration, self.settings.workers) + self.settings.workers * declaration.bytes
+        workers = self.settings.workers
+        buffers = gradient_buffers(workers, self.settings.compress)
+        return file_bytes(declaration, workers) + buffers * declaration.bytes
 
     def check_memory(self, declaration: TensorDeclaration, free_bytes: int) -> None:
         """Check both bounds.
@@ -171,12 +174,7 @@ class HostedJob:
 
     def copy_of(self, file: TensorFile) -> MasterCopy:
         """Return the master copy of a file."""
-        return MasterCopy(
-            file,
-            self.settings,
-            self._kernels[file.declaration.dtype],
-            self,
-        )
+        return MasterCopy(file, self.settings, self._kernels[file.declaration.dtype], self)
 
     # -- what a master copy reports -----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from tiresias.services.parameter_service.aggregator.copy_reports import JobOfCopies, PlannedMove
+from tiresias.services.parameter_service.aggregator.gradient_transfers import GradientTransfers
 from tiresias.services.parameter_service.aggregator.memory_pages import free_private
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import OptimizerKernel, StepNumbers
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile, buffers_of
@@ -20,6 +21,7 @@ from tiresias.services.parameter_service.messages.aggregator_messages import Ado
 from tiresias.services.wire import refusal_codes
 from tiresias.services.wire.connection import Connection
 from tiresias.services.wire.session_messages import Refused
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE
 
 STAGED_WAIT_S = 1.0  # a pull waits so long for a copy that is not whole, before the agent locates the tensor again
 
@@ -49,6 +51,7 @@ class MasterCopy:
         self._failure = ""
         self._gradients = np.zeros((settings.workers, file.declaration.elements), file.declaration.numpy_dtype)
         self._gradients.fill(0)  # its pages exist before the first push
+        self._transfers = GradientTransfers(settings.compress, file.declaration)
         self._pushed: set[int] = set()
         self._ever_pushed: set[int] | None = None
         self._lr = -1.0
@@ -80,20 +83,17 @@ class MasterCopy:
         if push.step < self._expected_step(rank) or rank in self._pushed:
             return None  # it counts already
         self._job.pushing()
-        place: memoryview = self._gradients[rank].data
-        return place.cast("B")
+        if push.compress != COMPRESS_NONE:
+            return memoryview(bytearray(payload_bytes))
+        return memoryview(self._gradients[rank]).cast("B")
 
     def _refusal(self, push: Push, rank: int, payload_bytes: int) -> Refused | None:
         if self._elsewhere(push.epoch):
             return self._moved(push.step)
         if rank >= self._settings.workers:
             return self._fatal(push.step, f"rank {rank} of a job of {self._settings.workers} workers")
-        if payload_bytes != self.file.declaration.bytes:
-            return self._fatal(
-                push.step,
-                f"a gradient of {payload_bytes} bytes from rank {rank}; declared: shape {list(self.file.declaration.shape)}, "
-                f"{self.file.declaration.dtype}, {self.file.declaration.bytes} bytes",
-            )
+        if problem := self._transfers.problem(rank, push.compress, payload_bytes):
+            return self._fatal(push.step, problem)
         if self.file.state == ACTIVE and push.step > self._expected_step(rank):
             return self._fatal(
                 push.step, f"rank {rank} pushes step {push.step} after step {self._expected_step(rank) - 1}"
@@ -116,13 +116,15 @@ class MasterCopy:
     def _asynchronous(self) -> bool:
         return self._settings.mode == "asynchronous"
 
-    def pushed(self, connection: Connection, push: Push) -> None:
-        """Count a whole gradient, and update the tensor when it was the last one."""
+    def pushed(self, connection: Connection, push: Push, payload: memoryview) -> None:
+        """Count a whole gradient, which was received into `payload`, and update the tensor when it was the last one."""
         assert connection.identity is not None
         rank = connection.identity.rank
         if self._elsewhere(push.epoch):
             connection.send(self._moved(push.step))
             return
+        if push.compress != COMPRESS_NONE:
+            self._transfers.store(payload, self._gradients[rank])
         self._pushed.add(rank)
         if rank == 0 or self._asynchronous:
             self._lr = push.lr
@@ -215,10 +217,10 @@ class MasterCopy:
             connection.send(TensorState(self.name, self.file.version, counts), *copies)
             return
         moved = (self.move.to, self.move.epoch) if self.leaving and self.move is not None else ("", 0)
-        parameters = self.file.current.parameters.data.cast("B")
         # In synchronous mode the slot is written again only after each rank has received this answer and has pushed twice.
-        payload = bytes(parameters) if self._asynchronous else parameters
-        connection.send(Parameters(self.name, self.file.version, *moved), payload)
+        parameters = self.file.current.parameters
+        compress, parts = self._transfers.answer(self.file.version, parameters, self._asynchronous)
+        connection.send(Parameters(self.name, self.file.version, *moved, compress), *parts)
         self._answers += 1
         if self._answers == self._settings.workers:
             self._job.pulled(self)
@@ -238,8 +240,8 @@ class MasterCopy:
         waited_s = self._pulls.waited_s(now)
         if waited_s > self._settings.push_timeout_s:
             absent = sorted(set(range(self._settings.workers)) - self._pushed)
-            limit = f"{self._settings.push_timeout_s:g} s"
-            text = f"rank {', '.join(map(str, absent))} has not pushed step {self.file.version} within {limit}"
+            within = f"within {self._settings.push_timeout_s:g} s"
+            text = f"rank {', '.join(map(str, absent))} has not pushed step {self.file.version} {within}"
             self._pulls.refuse(lambda step: self._fatal(step, text))
         if self.file.state != ACTIVE and waited_s > STAGED_WAIT_S:
             self._pulls.refuse(self._moved)  # the old master may have kept the tensor
@@ -289,5 +291,6 @@ class MasterCopy:
         self.file.commit(version, counts)
         self.file.declare_run(run, generation)
         self._failure = ""
+        self._transfers.forget()
         self._pushed.clear()
         self._answer_pulls()

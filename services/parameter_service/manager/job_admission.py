@@ -16,6 +16,7 @@ from tiresias.services.parameter_service.manager.registered_jobs import Register
 from tiresias.services.parameter_service.manager.registration_checks import check_registration
 from tiresias.services.parameter_service.manager.registration_port import Registration
 from tiresias.services.parameter_service.manager.use_limits import UNLIMITED_USE, ServiceUse, UseLimits
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE
 
 MAX_TENSOR_BYTES = 1 << 50
 _SLOT_ARRAYS = 3  # parameters, and two arrays of the optimizer
@@ -57,8 +58,9 @@ class JobAdmission:
             OverLimit: Not now: its user or its account has used its limit.
             NoAggregatorLeft: Not now: the budget is used up, or other jobs come first.
         """
-        check_registration(found.job, found.key, found.servers, found.workers)
-        if self._jobs.is_resized(found.job, found.uid, found.key, found.servers, found.workers):
+        check_registration(found.job, found.key, found.servers, found.workers, found.compress)
+        size = (found.servers, found.workers, found.compress)
+        if self._jobs.is_resized(found.job, found.uid, found.key, *size):
             self._jobs.end(found.job)
         if found.job not in self._jobs.rows:
             self._check_limits(found)
@@ -85,13 +87,16 @@ class JobAdmission:
     def memory_bound(self, job: str) -> int | None:
         """Return the memory that the declared tensors of a job need at most on one aggregator; None where bytes are not limited.
 
-        An aggregator holds two slots of parameters and optimizer state for each block, and a gradient of each rank.
+        An aggregator holds two slots of parameters and optimizer state for each block, and a gradient of each rank; with
+        compression as much again, and an answer.
         """
         row = self._jobs.rows.get(job)
         if row is None or (self.per_user.bytes is None and self.per_account.bytes is None):
             return None
         blocks = len(row.content.get("at", {}))
-        return (2 * _SLOT_ARRAYS + int(row.content["workers"])) * _bytes(row) + blocks * _BLOCK_BYTES
+        workers = int(row.content["workers"])
+        compressed = 0 if self._jobs.compress(job) == COMPRESS_NONE else workers + 2  # aggregator/gradient_transfers.py
+        return (2 * _SLOT_ARRAYS + workers + compressed) * _bytes(row) + blocks * _BLOCK_BYTES
 
     def shown_limits(self) -> PublishedServiceLimits:
         """Return the limits for the report."""

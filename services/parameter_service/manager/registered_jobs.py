@@ -24,6 +24,7 @@ from tiresias.services.parameter_service.manager.added_tensors import bytes_on, 
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
 from tiresias.services.parameter_service.manager.registration_checks import check_registration
 from tiresias.services.parameter_service.messages.aggregator_messages import PlanCycle
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE
 
 MAX_TENSORS = 65_536
 
@@ -65,6 +66,10 @@ class RegisteredJobs:
     def workers(self, job: str) -> int:
         """Return the number of ranks of a job. Raises UsageError."""
         return int(self._row(job).content["workers"])
+
+    def compress(self, job: str) -> str:
+        """Return how the gradients and parameters of a job are compressed. Raises UsageError."""
+        return str(self._row(job).content.get("compress", COMPRESS_NONE))
 
     def numbers_of_jobs(self) -> dict[str, set[int]]:
         """Return the aggregators of each job: those of its assignment, and those that have its master copies."""
@@ -125,28 +130,39 @@ class RegisteredJobs:
 
     # events
 
-    def register(self, job: str, uid: int, key: bytes, servers: int, workers: int, account: str = "") -> None:
+    def register(
+        self,
+        job: str,
+        uid: int,
+        key: bytes,
+        servers: int,
+        workers: int,
+        account: str = "",
+        compress: str = COMPRESS_NONE,
+    ) -> None:
         """Register a job; a repeated registration by its owner with the same key changes nothing (see `is_resized`).
 
         Raises:
             UsageError: A name, number or key that is not allowed, or a name that is in use.
             NoAggregatorLeft: Not now: the budget has not as many aggregators left as the job declared servers.
         """
-        check_registration(job, key, servers, workers)
+        check_registration(job, key, servers, workers, compress)
         if job in self._clients:
-            self.is_resized(job, uid, key, servers, workers)
+            self.is_resized(job, uid, key, servers, workers, compress)
             return
         self._clusters.reserve(job, servers)
         content = {"servers": servers, "workers": workers, "account": account, "stale": sorted(self._journal.members())}
-        self._store(ClientRow(job, uid, key.hex(), content))
+        self._store(ClientRow(job, uid, key.hex(), {**content, "compress": compress}))
 
-    def is_resized(self, job: str, uid: int, key: bytes, servers: int, workers: int) -> bool:
-        """Return whether a job registers for a run of another size. Raises UsageError where owner or key are others."""
+    def is_resized(
+        self, job: str, uid: int, key: bytes, servers: int, workers: int, compress: str = COMPRESS_NONE
+    ) -> bool:
+        """Return whether a job registers for another size or compression. Raises UsageError where owner or key are others."""
         if (row := self._clients.get(job)) is None:
             return False
         if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
             raise UsageError(f"job {job} is registered already")
-        return (row.content["servers"], row.content["workers"]) != (servers, workers)
+        return (row.content["servers"], row.content["workers"], self.compress(job)) != (servers, workers, compress)
 
     def stale(self, job: str) -> frozenset[int]:
         """Return the aggregators that may have an earlier job of this name: it is dropped there before anything else."""

@@ -19,6 +19,7 @@ from tiresias.services.wire.channel import Channel, tuned
 from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.munge_credential import decode_credential
 from tiresias.services.wire.session_messages import Accepted, Refused
+from tiresias.services.wire.shuffled_payload import COMPRESS_NONE
 
 MAX_THREADS = 64
 TIMEOUT_S = 10.0
@@ -33,6 +34,7 @@ class Registration(NamedTuple):
     servers: int
     workers: int
     account: str = ""  # in Slurm; only where accounts have limits
+    compress: str = COMPRESS_NONE
 
 
 class RegistrationPort:
@@ -102,12 +104,16 @@ def parsed_registration(credential: str) -> tuple[Registration, int]:
         content = json.loads(payload)
         key = bytes.fromhex(content["key"])
         numbers = [content[name] for name in ("servers", "workers")]
-        slurm_job = content.get("slurm_job", 0)
-        if not isinstance(content["job"], str) or any(type(each) is not int for each in [*numbers, slurm_job]):
+        slurm_job, compress = content.get("slurm_job", 0), content.get("compress", COMPRESS_NONE)
+        if (
+            not isinstance(content["job"], str)
+            or not isinstance(compress, str)
+            or any(type(each) is not int for each in [*numbers, slurm_job])
+        ):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UsageError("the credential has no JSON object with job, key, servers and workers") from None
-    return Registration(content["job"], uid, key, *numbers), slurm_job
+    return Registration(content["job"], uid, key, *numbers)._replace(compress=compress), slurm_job
 
 
 class LoopCall:

@@ -132,7 +132,8 @@ class TensorMover:
         address, present = self._seen[number]
         if job not in self._jobs.rows:
             return  # it has ended meanwhile
-        content = AdoptJob(job, self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_of(job))
+        row = (self._jobs.key_in_hex(job), self._jobs.workers(job), self._memory_of(job))
+        content = AdoptJob(job, *row, compress=self._jobs.compress(job))
         if (yield self._tried(self._calls.request, address, content)) is not None:
             present.setdefault(job, {"tensors": {}})["memory_bound_bytes"] = content.memory_bytes
 

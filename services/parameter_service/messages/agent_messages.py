@@ -43,12 +43,14 @@ class Push:
         epoch: The epoch of its assignment.
         step: The updates before this one, of the tensor (synchronous) or of the rank (asynchronous).
         lr: The learning rate of this step; a negative number takes that of InitTensor. Rank 0's counts.
+        compress: How the payload is compressed: "none", or what the job has chosen (wire/shuffled_payload.py).
     """
 
     tensor: str
     epoch: int
     step: int
     lr: float = -1.0
+    compress: str = "none"
 
 
 @message(12)
@@ -71,12 +73,14 @@ class Parameters:
         version: The number of updates in it.
         moved_to: Address of the new master for the next push; "" where nothing changes.
         moved_epoch: The epoch of the new assignment.
+        compress: How the payload is compressed, as in Push.
     """
 
     tensor: str
     version: int
     moved_to: str = ""
     moved_epoch: int = 0
+    compress: str = "none"
 
 
 @message(14)

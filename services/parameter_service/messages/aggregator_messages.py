@@ -21,6 +21,7 @@ class AdoptJob:
         staleness: Steps by which a rank may be ahead of the slowest one (asynchronous).
         on_nan: "stop" or "skip": what a gradient with NaN or Inf does.
         push_timeout_s: Seconds that a step waits for the gradients of all ranks.
+        compress: How gradients and parameters may be compressed: "none" or "shuffle-zlib" (wire/shuffled_payload.py).
     """
 
     job: str
@@ -31,6 +32,7 @@ class AdoptJob:
     staleness: int = 0
     on_nan: str = "stop"
     push_timeout_s: float = 600.0
+    compress: str = "none"
 
 
 @message(21)

@@ -16,7 +16,7 @@ class RegisterJob:
 
     Attributes:
         credential: A munge credential for the service account; its payload is a JSON object with job, key (64 hexadecimal digits),
-            servers and workers, and slurm_job within a Slurm job.
+            servers, workers and compress, and slurm_job within a Slurm job.
     """
 
     credential: str

@@ -146,7 +146,9 @@ def test_lengths_over_the_limit_are_refused(header: int, payload: int) -> None:
 
 
 def test_another_version_is_named() -> None:
-    with pytest.raises(BadFrame, match="version 3 of the protocol, this is version 2"):
+    with pytest.raises(
+        BadFrame, match=f"version {frames.VERSION + 1} of the protocol, this is version {frames.VERSION}"
+    ):
         unpacked_prefix(struct.pack("!2sBBIQ", b"TP", frames.VERSION + 1, 1, 0, 0))
 
 
