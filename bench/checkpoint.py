@@ -6,7 +6,7 @@ Every round does each thing once, in a random order, on the same file system; ea
 is timed until all bytes are in memory of the program's own, from a cold and from a warm page cache. `ratio` is the median of the
 bare seconds by the median of these (bars: 0.9 for save, 0.85 for restore at 1 GB); `best_ratio` compares the fastest, which other
 programs disturb least; `spread` is the distance of the quartiles by the median. Row "copied" copies all bytes once more, as
-load_state_dict does with the weights of a model. `crc32` is the implementation in use (checkpoint/crc.py).
+load_state_dict does with the weights of a model. `crc32` is the implementation in use (protocol/crc.py).
 `blocked` is the share of its own seconds for which a save with wait=False holds up the training (bar: below 0.1).
 Rows of PyTorch (torch.save, torch.distributed.checkpoint) are there where it can be imported.
 """

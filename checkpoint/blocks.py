@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from tiresias.checkpoint import crc
 from tiresias.checkpoint.manifest import Content
 from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol import crc
 from tiresias.protocol.files import create, open_regular, write_all
 
 if TYPE_CHECKING:

@@ -123,6 +123,13 @@ class Connection:
         if was_empty:
             self.flush()
 
+    def send_now(self, content: Any, payload: memoryview) -> None:
+        """Send a message; of the payload that which the socket does not take now is copied: the buffer may change afterwards."""
+        self.send(content, payload)
+        for at, part in enumerate(self._queue):
+            if part.obj is payload.obj:
+                self._queue[at] = memoryview(bytes(part))
+
     def flush(self) -> None:
         """Send what the socket takes."""
         while self._queue:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.checkpoint import CorruptCheckpoint, Store, available_memory, blocks, crc, own_memory
+from tiresias.checkpoint import CorruptCheckpoint, Store, available_memory, blocks, own_memory
 from tiresias.checkpoint.own_memory import cuts
+from tiresias.protocol import crc
 
 SIZES = (0, 1, 63, 64, 700, 5000, 3, 0, 4096, 0)
 STATE = {str(number): os.urandom(size) for number, size in enumerate(SIZES)}

@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from tiresias.errors import Unavailable
 from tiresias.protocol.job_log import log_line
+from tiresias.services.remote_memory.client.disk_queue import DiskQueue, QueuedPart
 
-RUN_PAGES = 64  # of one system call
+RUN_PAGES = 256  # of one system call
 RETRY_S = 0.1  # until a write that failed is tried again
 
 
@@ -27,11 +26,6 @@ class LocalDiskFull(Unavailable):
 
 class DiskReadFailed(Unavailable):
     """The disk does not return a page."""
-
-
-class _Queued(NamedTuple):
-    number: int
-    content: bytes
 
 
 class DiskPages:
@@ -49,12 +43,11 @@ class DiskPages:
     """
 
     def __init__(self, folder: Path, pages: int, page_bytes: int, queue_pages: int, timeout_s: float) -> None:
-        self._page_bytes, self._queue_pages, self._timeout_s = page_bytes, queue_pages, timeout_s
+        self._page_bytes, self._timeout_s = page_bytes, timeout_s
         self._file = _nameless_file(folder)
         os.ftruncate(self._file, pages * page_bytes)
         self._folder = folder
-        self._queue: dict[int, _Queued] = {}
-        self._number = 0
+        self._queue = DiskQueue(page_bytes, queue_pages)
         self._changed = threading.Condition()
         self._failing = False
         self._stopping = False
@@ -72,37 +65,49 @@ class DiskPages:
         """How many pages wait."""
         return len(self._queue)
 
-    def put(self, page: int, contents: Sequence[bytes]) -> int:
-        """Queue consecutive pages, all or none, and return a number for wait_written().
+    def put(self, page: int, content: memoryview) -> int:
+        """Queue consecutive pages, all or none, and return a number for wait_written(). The content must not change any more.
 
         Raises:
             LocalDiskFull: There was no place in time.
         """
+        pages = len(content) // self._page_bytes
         with self._changed:
-            numbers = range(page, page + len(contents))
-            if not self._changed.wait_for(lambda: self._has_place(numbers), self._timeout_s):
+            if not self._changed.wait_for(lambda: self._queue.has_place(page, pages), self._timeout_s):
                 raise LocalDiskFull(f"{self._folder}: the disk takes no page: free space there, or use another folder")
-            self._number += 1
-            for at, content in zip(numbers, contents, strict=True):
-                self._queue[at] = _Queued(self._number, content)
+            number = self._queue.add(page, content)
             self._changed.notify_all()
-            return self._number
-
-    def _has_place(self, pages: range) -> bool:
-        return len(self._queue) + sum(page not in self._queue for page in pages) <= self._queue_pages
+            return number
 
     def wait_written(self, page: int, pages: int, number: int) -> None:
         """Wait until pages that `put` queued are on the disk, or the disk fails: they are then read from the queue."""
         with self._changed:
-            self._changed.wait_for(lambda: self._failing or not self._waits(range(page, page + pages), number))
+            self._changed.wait_for(lambda: self._failing or not self._queue.waits(range(page, page + pages), number))
 
-    def _waits(self, pages: range, number: int) -> bool:
-        return any((found := self._queue.get(page)) is not None and found.number <= number for page in pages)
+    def read_newest(self, page: int, into: memoryview) -> int:
+        """Read consecutive pages from the queue and the disk; return how many of them waited.
 
-    def queued(self, page: int) -> bytes | None:
-        """Return the content of a page that waits; None where none waits."""
-        found = self._queue.get(page)
-        return found.content if found else None
+        Raises:
+            DiskReadFailed: The disk does not return them.
+        """
+        size = self._page_bytes
+        with self._changed:
+            queued = [self._queue.find(page + at) for at in range(len(into) // size)]
+        start = 0
+        for at, content in enumerate([*queued, into]):  # the last one ends the pages on the disk
+            if content is None:
+                continue
+            if at > start:
+                self.read(page + start, into[start * size : at * size])
+            if at < len(queued):
+                into[at * size : (at + 1) * size] = content
+            start = at + 1
+        return len(queued) - queued.count(None)
+
+    def expect(self, page: int, pages: int) -> None:
+        """Let the kernel read pages from the disk ahead."""
+        with suppress(OSError):
+            os.posix_fadvise(self._file, page * self._page_bytes, pages * self._page_bytes, os.POSIX_FADV_WILLNEED)
 
     def read(self, page: int, into: memoryview) -> None:
         """Read consecutive pages of which none waits.
@@ -120,7 +125,7 @@ class DiskPages:
     def flush(self, timeout_s: float) -> bool:
         """Wait until nothing waits; return whether that is so."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._queue, timeout_s)
+            return self._changed.wait_for(lambda: not len(self._queue), timeout_s)
 
     def close(self) -> None:
         """End the thread and the file."""
@@ -133,32 +138,24 @@ class DiskPages:
     def _write_all(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stopping or self._queue)
+                self._changed.wait_for(lambda: self._stopping or len(self._queue))
                 if self._stopping:
                     return
-                run = self._next_run()
-            self._write_run(run)
+                parts = self._queue.next_parts(RUN_PAGES)
+            self._write_parts(parts)
 
-    def _next_run(self) -> list[tuple[int, _Queued]]:
-        """Return the page that waits longest, and those that follow it in the region."""
-        page = next(iter(self._queue))
-        run: list[tuple[int, _Queued]] = []
-        while len(run) < RUN_PAGES and (found := self._queue.get(page)) is not None:
-            run.append((page, found))
-            page += 1
-        return run
-
-    def _write_run(self, run: list[tuple[int, _Queued]]) -> None:
+    def _write_parts(self, parts: list[QueuedPart]) -> None:
+        contents = [self._queue.content(part) for part in parts]
         try:
-            count = os.pwritev(self._file, [each.content for _, each in run], run[0][0] * self._page_bytes)
+            count = os.pwritev(self._file, contents, parts[0].page * self._page_bytes)
         except OSError as error:
             self._failed(error.strerror or str(error))
             return
-        whole = count // self._page_bytes
+        whole = left = count // self._page_bytes
         with self._changed:
-            for page, each in run[:whole]:
-                if self._queue[page] is each:
-                    del self._queue[page]
+            for part in parts:
+                self._queue.remove(part._replace(pages=min(left, part.pages)))
+                left = max(0, left - part.pages)
             self.written_pages += whole
             self._failing = self._failing and not whole
             self._changed.notify_all()

@@ -28,7 +28,7 @@ class DonorLinks:
     def __init__(self, settings: RegionSettings, events: DonorEvents) -> None:
         self._settings, self._events = settings, events
         self._links: dict[str, DonorLink] = {}
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.EpollSelector()
         self._connecting: set[str] = set()
         self._connected: queue.SimpleQueue[tuple[str, Channel | str]] = queue.SimpleQueue()
         self._failures: dict[str, int] = {}
@@ -117,6 +117,10 @@ class DonorLinks:
             link: DonorLink = key.data
             if self._links.get(link.address) is link:
                 self.guarded(link, link.receive)
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when a donor has sent something."""
+        return self._selector.fileno()
 
     def close(self) -> None:
         """End all connections."""

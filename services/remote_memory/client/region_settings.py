@@ -14,7 +14,8 @@ from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.handshake import KEY_BYTES
 from tiresias.services.wire.peer_identity import PeerIdentity
 
-REQUEST_BYTES = 128 << 10  # of one request to a donor (thesis, section 2.4.3)
+REQUEST_BYTES = 512 << 10  # of one request to a donor; the thesis has 128 KiB (section 2.4.3)
+LEAST_REQUEST_BYTES = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,15 @@ class RegionSettings:
         """
         if self.pages < 1:
             raise UsageError(f"a region of {self.pages} pages; at least 1 is needed")
-        if self.page_bytes < 512 or REQUEST_BYTES % self.page_bytes:
-            raise UsageError(f"pages of {self.page_bytes} bytes; {REQUEST_BYTES} must be a multiple, 512 is the least")
+        if self.page_bytes < 512 or LEAST_REQUEST_BYTES % self.page_bytes:
+            raise UsageError(
+                f"pages of {self.page_bytes} bytes; {LEAST_REQUEST_BYTES} must be a multiple, 512 is the least"
+            )
         if self.slab_bytes < self.page_bytes or self.slab_bytes % self.page_bytes:
             raise UsageError(f"slabs of {self.slab_bytes} bytes; they must be a multiple of {self.page_bytes}")
-        if self.queue_pages < self.request_pages:
-            raise UsageError(f"a queue of {self.queue_pages} pages; at least {self.request_pages} are needed")
+        if self.queue_pages < LEAST_REQUEST_BYTES // self.page_bytes:
+            least = LEAST_REQUEST_BYTES // self.page_bytes
+            raise UsageError(f"a queue of {self.queue_pages} pages; at least {least} are needed")
         if len(self.key) != KEY_BYTES:
             raise UsageError(f"a key has {KEY_BYTES} bytes, not {len(self.key)}")
         if len(set(self.donors)) != len(self.donors):
@@ -76,8 +80,8 @@ class RegionSettings:
 
     @property
     def request_pages(self) -> int:
-        """The most pages of one request."""
-        return REQUEST_BYTES // self.page_bytes
+        """The most pages of one request: they must have a place in the queue."""
+        return min(REQUEST_BYTES // self.page_bytes, self.queue_pages)
 
     @property
     def slab_pages(self) -> int:

@@ -39,8 +39,8 @@ class SlabEvents:
         A later write to the same pages may be on its way: it is in the same connection, and a read that is sent now comes after it.
         """
         if self._table.slab_of(request.mapping) is not None:
-            for page in range(request.page, request.page + request.pages):
-                self._table.remote.set(page)
+            self._table.remote.set_range(request.page, request.page + request.pages)
+            self._counters.written_remote += request.pages if request.counted else 0
 
     def refused(self, request: SlabRequest) -> None:
         """Unmap a slab that its donor does not have."""

@@ -16,10 +16,13 @@ class SlabRequest:
         pages: How many.
         target: Where a read puts them; None for a write.
         state: PENDING, ANSWERED, or FAILED where the donor is lost or has the slab no longer.
+        counted: Whether the answer to a write counts its pages as written to a donor: the caller does not wait for it.
     """
 
-    __slots__ = ("mapping", "page", "pages", "state", "target")
+    __slots__ = ("counted", "mapping", "page", "pages", "state", "target")
 
-    def __init__(self, mapping: SlabMapping, page: int, pages: int, target: memoryview | None = None) -> None:
+    def __init__(
+        self, mapping: SlabMapping, page: int, pages: int, target: memoryview | None = None, counted: bool = False
+    ) -> None:
         self.mapping, self.page, self.pages, self.target = mapping, page, pages, target
-        self.state = PENDING
+        self.state, self.counted = PENDING, counted

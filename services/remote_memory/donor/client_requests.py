@@ -121,7 +121,7 @@ class ClientRequests:
             connection.send(_unknown(content.request, content.handle))
             return
         self.read_bytes += content.size
-        connection.send(PagesRead(content.request), bytes(memory))  # a copy: the slab may change before it is sent
+        connection.send_now(PagesRead(content.request), memory)  # the slab may change before all of it is sent
 
     def _written(self, connection: Connection, content: WritePages, payload: memoryview | None) -> None:
         if payload is None:

@@ -6,15 +6,13 @@ thread that waits for a page may hold the interpreter's lock of its program.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
+import os
 import selectors
 import signal
 import socket
 import sys
 import time
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,11 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
+from tiresias.services.remote_memory.region.page_buffers import PageBuffer
+from tiresias.services.remote_memory.region.read_ahead import ReadAhead
+from tiresias.services.remote_memory.region.read_streams import MOST_WINDOW, ReadStream, ReadStreams
 from tiresias.services.remote_memory.region.region_messages import FORGET, RANGE
-from tiresias.services.remote_memory.region.resident_pages import MOST_READAHEAD, ResidentPages
+from tiresias.services.remote_memory.region.resident_pages import ResidentPages
 from tiresias.services.remote_memory.region.userfault import (
     PageFault,
     copy_in,
@@ -31,10 +32,15 @@ from tiresias.services.remote_memory.region.userfault import (
     punch_hole,
     read_faults,
     wake,
+    zero_in,
 )
+from tiresias.services.remote_memory.region.write_stream import WriteStream
 from tiresias.services.wire.peer_identity import parsed_identity
 
-BATCH = 32  # pages that leave together
+BATCH = 128  # pages that leave together
+RESERVE = 2 * MOST_WINDOW  # free pages that are kept, so that a fault does not wait until others have left
+SWITCH_INTERVAL_S = 0.0005  # after which the thread of the faults gets the interpreter's lock from another one
+FIRST_CHUNK = 16  # pages that follow the one that a thread waits for
 
 
 class FaultHandler:
@@ -51,16 +57,20 @@ class FaultHandler:
     def __init__(self, userfault: int, memory: int, address: int, pages: RemotePages, limit: int) -> None:
         self._userfault, self._memory, self._address, self._pages = userfault, memory, address, pages
         self._size = pages.settings.page_bytes
-        self._map = memoryview(mmap.mmap(memory, pages.settings.pages * self._size, mmap.MAP_SHARED))
+        most_window = max(1, min(MOST_WINDOW, limit // 16))
+        self._reserve, self._batch = min(RESERVE, limit // 8), min(BATCH, limit // 4)
         self._resident = ResidentPages(limit, pages.settings.pages)
-        self._stored: set[int] = set()
-        self._buffer = mmap.mmap(-1, MOST_READAHEAD * self._size)
-        self._content = memoryview(self._buffer)
-        first = ctypes.c_char.from_buffer(self._buffer)
-        self._source = ctypes.addressof(first)
+        self._stored = bytearray(pages.settings.pages)  # 1: it has left once
+        self._streams = ReadStreams(self._resident, most_window)
+        self._ahead = ReadAhead(pages, self._resident, self._streams, most_window)
+        self._writes = WriteStream(self._resident, most_window)
+        self._buffer = PageBuffer(most_window * self._size)
+        self._zeros = PageBuffer(most_window * self._size)
         self.counts = {
             "faults": 0,
+            "write_faults": 0,
             "pages_in": 0,
+            "ahead_pages": 0,
             "zero_pages": 0,
             "pages_out": 0,
             "clean_pages": 0,
@@ -75,16 +85,26 @@ class FaultHandler:
         if page not in self._resident:
             self._bring_in(page, fault.write)
         elif fault.write:
-            self._resident.changed(page)
-            protect(self._userfault, self._address + page * self._size, self._size, on=False)
+            self._allow_writes(page)
         else:
             wake(self._userfault, self._address + page * self._size, self._size)
 
+    def work(self) -> bool:
+        """Do a part of what is done ahead of need; return whether there was some."""
+        return self._ahead.begin(self._stored) or self._keep_reserve() or self._ahead.settle()
+
+    def _keep_reserve(self) -> bool:
+        if self._resident.free >= min(self._reserve, self._resident.absent):
+            return False
+        self._send_out(self._batch)
+        return True
+
     def forget(self, page: int, count: int) -> None:
-        """Make pages zero: their content is of no use to the program any more."""
-        for at in self._resident.within(page, count):
-            self._resident.remove(at)
-        self._stored.difference_update(_common(self._stored, page, count))
+        """Make pages zero: their content is of no use to the program any more. O(resident runs)."""
+        count = min(count, self._resident.pages - page)
+        self._ahead.forget(page, count)
+        self._resident.forget(page, count)
+        self._stored[page : page + count] = bytes(count)
         punch_hole(self._memory, page * self._size, count * self._size)
 
     def answer(self, request: bytes, control: socket.socket) -> dict[str, Any]:
@@ -96,93 +116,131 @@ class FaultHandler:
 
     def statistics(self) -> dict[str, Any]:
         """Return what was done, and the statistics of the pages."""
-        return {**self.counts, "resident_pages": len(self._resident), **self._pages.statistics()}
+        own = {"resident_pages": len(self._resident), "dropped_pages": self._ahead.dropped_pages}
+        return {**self.counts, **own, **self._pages.statistics()}
+
+    # -- pages that come in ------------------------------------------------------------------------------------------------------
 
     def _bring_in(self, page: int, write: bool) -> None:
-        count = self._resident.readahead(page)
-        self._send_out(self._resident.leaving(count, BATCH))
         started = time.perf_counter()
-        self._read(page, count)
-        self._copy(page, 1, write)
-        if count > 1:
-            self._copy(page + 1, count - 1, changed=False, source=1)
-        self.counts["in_s"] += time.perf_counter() - started
-
-    def _read(self, page: int, count: int) -> None:
-        view = self._content[: count * self._size]
-        stored = [at in self._stored for at in range(page, page + count)]
-        if any(stored):
-            self._pages.read_into(page, view)
-            for at in (at for at, each in enumerate(stored) if not each):  # its old content may be forgotten
-                view[at * self._size : (at + 1) * self._size] = bytes(self._size)
+        stream = self._streams.at_fault(page, write)
+        self._ahead.drop_ended()
+        found = self._ahead.take(stream, page)
+        if found:
+            (first, count), buffer = found
+            self._clear_unstored(first, count, buffer)
             self.counts["pages_in"] += count
-        else:  # a page that never left is zero
-            view[:] = bytes(len(view))
-            self.counts["zero_pages"] += count
+            self.counts["ahead_pages"] += count
+            self._place(stream, first, count, page, buffer, write)
+            self._ahead.give_back(buffer)
+        else:
+            self._read(stream, page, write)
+        self.counts["in_s"] += time.perf_counter() - started
+        self._keep_reserve()
 
-    def _copy(self, page: int, count: int, changed: bool, source: int = 0) -> None:
-        """Put pages in place; they are protected until they are changed."""
-        address, content = self._address + page * self._size, self._source + source * self._size
-        for at in range(page, page + count):
-            self._resident.add(at, changed)
-        if not copy_in(self._userfault, address, content, count * self._size, protected=not changed):
+    def _read(self, stream: ReadStream, page: int, write: bool) -> None:
+        count = self._resident.absent_run(page, stream.window)
+        if count > self._resident.free:
+            self._send_out(max(self._batch, count - self._resident.free))
+        self._resident.come(page, count)
+        if self._stored.find(1, page, page + count) != -1:
+            self._pages.read_into(page, self._buffer.view[: count * self._size])
+            self._clear_unstored(page, count, self._buffer)
+            self.counts["pages_in"] += count
+            self._place(stream, page, count, page, self._buffer, write)
+        else:  # pages that never left are zero
+            self.counts["zero_pages"] += count
+            self._place(stream, page, count, page, self._zeros, write)
+
+    def _clear_unstored(self, first: int, count: int, buffer: PageBuffer) -> None:
+        """Make the pages zero that never left, or were forgotten."""
+        at = first
+        while (at := self._stored.find(0, at, first + count)) != -1:
+            start = (at - first) * self._size
+            buffer.view[start : start + self._size] = bytes(self._size)
+            at += 1
+
+    def _place(self, stream: ReadStream, first: int, count: int, page: int, buffer: PageBuffer, write: bool) -> None:
+        """Put pages in place, that of the fault first. It is protected against writes, so that the next ones are noticed."""
+        end, written = first + count, stream.written and stream.sequential
+        self._copy(page, 1, buffer, page - first, changed=write)
+        self._copy(page + 1, min(FIRST_CHUNK, end - page - 1), buffer, page + 1 - first, written)
+        stream.end = max(stream.end, end)
+        self._ahead.begin(self._stored)  # donors work while the rest is copied
+        rest = min(end, page + 1 + FIRST_CHUNK)
+        self._copy(rest, end - rest, buffer, rest - first, written)
+        self._copy(first, page - first, buffer, 0, written)
+        stream.start, stream.written = first, write
+
+    def _copy(self, page: int, count: int, buffer: PageBuffer, source: int, changed: bool) -> None:
+        if not count:
+            return
+        address, size = self._address + page * self._size, count * self._size
+        self._resident.add(page, count, changed)
+        if changed and buffer is self._zeros:
+            done = zero_in(self._userfault, address, size)
+        else:
+            done = copy_in(self._userfault, address, buffer.address + source * self._size, size, not changed)
+        if not done:
             raise RuntimeError(f"page {page} of a region is there, and was not brought in")
 
-    def _send_out(self, pages: list[int]) -> None:
-        """Store the changed pages and remove all of them."""
-        if not pages:
-            return
+    def _allow_writes(self, page: int) -> None:
+        self.counts["write_faults"] += 1
+        count = self._writes.at_fault(page)
+        self._streams.written(page)
+        self._resident.changed(page, count)
+        protect(self._userfault, self._address + page * self._size, count * self._size, on=False)
+
+    # -- pages that leave --------------------------------------------------------------------------------------------------------
+
+    def _send_out(self, pages: int) -> None:
+        """Store changed pages and remove them, and others."""
         started = time.perf_counter()
-        for first, count in _runs(pages):
-            changed = [at for at in range(first, first + count) if self._resident.is_changed(at)]
-            for start, length in _runs(changed):
-                self._store(start, length)
+        for first, count in self._resident.leaving(pages):
+            changed = self._resident.changed_runs(first, count)
+            for run in changed:
+                self._store(*run)
             punch_hole(self._memory, first * self._size, count * self._size)
-            for at in range(first, first + count):
-                self._resident.remove(at)
-            self.counts["pages_out"] += len(changed)
-            self.counts["clean_pages"] += count - len(changed)
+            self._resident.remove(first, count)
+            stored = sum(length for _, length in changed)
+            self.counts["pages_out"] += stored
+            self.counts["clean_pages"] += count - stored
         self.counts["out_s"] += time.perf_counter() - started
 
     def _store(self, page: int, count: int) -> None:
         protect(self._userfault, self._address + page * self._size, count * self._size, on=True)
-        self._pages.write(page, self._map[page * self._size : (page + count) * self._size])
-        self._stored.update(range(page, page + count))
+        content = os.pread(self._memory, count * self._size, page * self._size)
+        self._pages.queue_write(page, content)
+        self._stored[page : page + count] = b"\1" * count
 
 
-def _common(pages: set[int], first: int, count: int) -> list[int]:
-    """Return the pages of a set that are in a range; the smaller of both is searched."""
-    if count < len(pages):
-        return [at for at in range(first, first + count) if at in pages]
-    return [at for at in pages if first <= at < first + count]
-
-
-def _runs(pages: list[int]) -> list[tuple[int, int]]:
-    """Return (first, number) of the consecutive ones among sorted pages."""
-    groups = groupby(enumerate(pages), key=lambda pair: pair[1] - pair[0])
-    return [(found[0][1], len(found)) for found in (list(group) for _, group in groups)]
-
-
-def serve(handler: FaultHandler, control: socket.socket, userfault: int) -> None:
-    """Resolve faults until the program closes its socket."""
+def serve(handler: FaultHandler, pages: RemotePages, control: socket.socket, userfault: int) -> None:
+    """Resolve faults until the program closes its socket; work ahead while there are none."""
     selector = selectors.DefaultSelector()
-    selector.register(userfault, selectors.EVENT_READ)
-    selector.register(control, selectors.EVENT_READ)
+    for each in (userfault, control, pages):
+        selector.register(each, selectors.EVENT_READ)
+    busy = True
     while True:
-        for key, _ in selector.select():
-            if key.fileobj is not control:
-                for fault in read_faults(userfault):
-                    handler.resolve(fault)
-            elif not (request := control.recv(1)):
+        ready = [key.fileobj for key, _ in selector.select(0 if busy else None)]
+        if userfault in ready:
+            for fault in read_faults(userfault):
+                handler.resolve(fault)
+            busy = True
+            continue  # the next fault comes before the work ahead
+        if control in ready:
+            if not (request := control.recv(1)):
                 return
-            else:
-                control.sendall(json.dumps(handler.answer(request, control)).encode() + b"\n")
+            control.sendall(json.dumps(handler.answer(request, control)).encode() + b"\n")
+        if pages in ready:
+            pages.receive()
+        busy = handler.work() or pages in ready
 
 
 def main(argv: list[str] | None = None) -> int:
     """Serve a region; return the exit code."""
     control_fd, userfault, memory = map(int, argv or sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides about it
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     control = socket.socket(fileno=control_fd)
     stream = control.makefile("r")
     content = json.loads(stream.readline())
@@ -197,7 +255,7 @@ def main(argv: list[str] | None = None) -> int:
         with RemotePages(settings) as pages:
             handler = FaultHandler(userfault, memory, content["address"], pages, content["limit"])
             control.sendall(b"{}\n")
-            serve(handler, control, userfault)
+            serve(handler, pages, control, userfault)
     except (TiresiasError, OSError) as error:
         log_line(f"remote memory: the region's process ends: {error}")
         return 1

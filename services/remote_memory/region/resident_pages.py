@@ -1,69 +1,179 @@
-"""Which pages of a region are resident, which of them were changed, and which leave next."""
+"""Which pages of a region are resident, which of them were changed, and which leave next.
+
+The kernel reports no accesses to resident pages, so no order of use is known, and a second chance is impossible. Pages that came in
+last stay for a while. After it most of them leave again and the others replace random ones: a program that passes over its data
+again and again finds a part of it resident each time, where FIFO and LRU find none. With random accesses FIFO and random
+replacement find equally many (Gelenbe, 1973).
+"""
 
 from __future__ import annotations
 
-MOST_READAHEAD = 32  # pages
+from collections import deque
+from collections.abc import Iterator
+from random import Random
+
+ABSENT, COMING, CLEAN, CHANGED = range(4)
+_ABSENT, _CLEAN, _CHANGED = (bytes([mark]) for mark in (ABSENT, CLEAN, CHANGED))
+RUN_PAGES = 128  # that leave together
+KEPT = 8  # one of so many runs is kept when its while is over
+LEAST_RECENT = 64  # pages
+Run = tuple[int, int]  # the first page, and how many
 
 
 class ResidentPages:
-    """The resident pages, in the order in which they came in.
+    """A mark for each page, and the resident runs. Searches are of a range of marks; the rest is O(runs concerned).
 
     Args:
-        limit: How many pages may be resident.
+        limit: How many pages may be resident or coming.
         pages: Pages of the region.
+        random: The source of the choice.
     """
 
-    def __init__(self, limit: int, pages: int) -> None:
-        self._limit, self._pages = limit, pages
-        self._resident: dict[int, bool] = {}  # page -> changed
-        self._next = -1
-        self._window = 1
+    def __init__(self, limit: int, pages: int, random: Random | None = None) -> None:
+        self._limit, self.pages = limit, pages
+        self._marks = bytearray(pages)
+        self._recent: deque[Run] = deque()
+        self._kept: list[Run] = []
+        self._recent_pages = self._resident = self._coming = 0
+        self._least_recent = max(limit // 8, min(LEAST_RECENT, limit // 2))
+        self._random = random or Random()
 
     def __contains__(self, page: int) -> bool:
-        return page in self._resident
+        return self._marks[page] >= CLEAN
 
     def __len__(self) -> int:
-        return len(self._resident)
+        return self._resident
 
-    def add(self, page: int, changed: bool) -> None:
-        """Note that a page came in."""
-        self._resident[page] = changed
+    @property
+    def free(self) -> int:
+        """How many pages may come in before others leave."""
+        return self._limit - self._resident - self._coming
 
-    def changed(self, page: int) -> None:
-        """Note that a page is changed."""
-        self._resident[page] = True
+    @property
+    def free_ahead(self) -> int:
+        """How many pages may be on their way in addition: a quarter of the limit is for such pages."""
+        return min(self.free, self._limit // 4 - self._coming)
 
-    def is_changed(self, page: int) -> bool:
-        """Return whether a page was changed since it came in."""
-        return self._resident[page]
+    @property
+    def absent(self) -> int:
+        """How many pages are neither resident nor coming."""
+        return self.pages - self._resident - self._coming
 
-    def remove(self, page: int) -> bool:
-        """Note that a page has left; return whether it was changed."""
-        return self._resident.pop(page)
+    # -- runs --------------------------------------------------------------------------------------------------------------------
 
-    def within(self, first: int, count: int) -> list[int]:
-        """Return the resident pages of a range; the smaller of both is searched."""
-        if count < len(self._resident):
-            return [page for page in range(first, first + count) if page in self._resident]
-        return [page for page in self._resident if first <= page < first + count]
+    def next_absent(self, page: int, within: int) -> int | None:
+        """Return the first absent page of the next `within` pages."""
+        found = self._marks.find(_ABSENT, page, page + within)
+        return None if found == -1 else found
 
-    def readahead(self, page: int) -> int:
-        """Return how many pages come in at a fault: more while the faults are in sequence, never a resident one."""
-        self._window = min(2 * self._window, MOST_READAHEAD, max(1, self._limit // 4)) if page == self._next else 1
-        count = 1
-        while count < self._window and page + count < self._pages and page + count not in self._resident:
-            count += 1
-        self._next = page + count
-        return count
+    def absent_run(self, page: int, most: int) -> int:
+        """Return how many pages from this one on are absent, at most `most`."""
+        return self._run(page, most, _ABSENT)
 
-    def leaving(self, coming: int, batch: int) -> list[int]:
-        """Return the pages that leave before `coming` pages come in, sorted.
+    def clean_run(self, page: int, most: int) -> int:
+        """Return how many pages from this one on are resident and not changed, at most `most`."""
+        return self._run(page, most, _CLEAN)
 
-        These are none, or at least `batch` of those that came in first, but no more than a quarter of the limit for the batch.
-        """
-        excess = len(self._resident) + coming - self._limit
-        if excess <= 0:
-            return []
-        return sorted(
-            page for page, _ in zip(self._resident, range(max(excess, min(batch, self._limit // 4))), strict=False)
-        )
+    def changed_runs(self, first: int, count: int) -> list[Run]:
+        """Return the runs of changed pages among resident ones."""
+        runs, at, end = [], first, first + count
+        while (at := self._marks.find(_CHANGED, at, end)) != -1:
+            runs.append((at, self._run(at, end - at, _CHANGED)))
+            at += runs[-1][1]
+        return runs
+
+    def _run(self, page: int, most: int, mark: bytes) -> int:
+        part = self._marks[page : page + most]
+        return len(part) - len(part.lstrip(mark))
+
+    # -- changes -----------------------------------------------------------------------------------------------------------------
+
+    def come(self, first: int, count: int) -> None:
+        """Note that absent pages are on their way."""
+        self._mark(first, count, COMING)
+        self._coming += count
+
+    def drop(self, first: int, count: int) -> None:
+        """Note that pages on their way do not come in."""
+        self._mark(first, count, ABSENT)
+        self._coming -= count
+
+    def add(self, first: int, count: int, changed: bool) -> None:
+        """Note that pages on their way are resident."""
+        self._mark(first, count, CHANGED if changed else CLEAN)
+        self._coming -= count
+        self._resident += count
+        self._recent_pages += count
+        for start in range(first, first + count, RUN_PAGES):
+            self._recent.append((start, min(RUN_PAGES, first + count - start)))
+
+    def changed(self, first: int, count: int) -> None:
+        """Note that resident pages are changed."""
+        self._mark(first, count, CHANGED)
+
+    def remove(self, first: int, count: int) -> None:
+        """Note that pages which leaving() has returned have left."""
+        self._mark(first, count, ABSENT)
+        self._resident -= count
+
+    def forget(self, first: int, count: int) -> None:
+        """Note that the resident pages of a range have left, which has no page on its way. O(runs)."""
+        end = first + count
+        self._resident -= count - self._marks.count(ABSENT, first, end)
+        self._recent = deque(part for run in self._recent for part in _outside(run, first, end))
+        self._kept = [part for run in self._kept for part in _outside(run, first, end)]
+        self._recent_pages = sum(pages for _, pages in self._recent)
+        self._mark(first, count, ABSENT)
+
+    def leaving(self, count: int) -> list[Run]:
+        """Choose `count` or a few more resident pages, and return them as sorted runs; each must be removed."""
+        chosen: list[Run] = []
+        while count > 0 and (self._recent or self._kept):
+            chosen.append(self._victim())
+            count -= chosen[-1][1]
+        return _joined(sorted(chosen))
+
+    def _victim(self) -> Run:
+        if self._kept and self._recent_pages <= self._least_recent:
+            return self._random_kept()
+        oldest = self._oldest_recent()
+        while self._recent and self._resident - self._recent_pages <= self._limit - self._least_recent:
+            self._kept.append(oldest)  # there is room for it
+            oldest = self._oldest_recent()
+        if not self._kept or self._random.randrange(KEPT):
+            return oldest
+        self._kept.append(oldest)
+        return self._random_kept()
+
+    def _oldest_recent(self) -> Run:
+        run = self._recent.popleft()
+        self._recent_pages -= run[1]
+        return run
+
+    def _random_kept(self) -> Run:
+        at = self._random.randrange(len(self._kept))
+        self._kept[at], self._kept[-1] = self._kept[-1], self._kept[at]
+        return self._kept.pop()
+
+    def _mark(self, first: int, count: int, mark: int) -> None:
+        self._marks[first : first + count] = bytes([mark]) * count
+
+
+def _outside(run: Run, first: int, end: int) -> Iterator[Run]:
+    """Yield the parts of a run before `first`, and from `end` on."""
+    start, stop = run[0], sum(run)
+    if start < first:
+        yield start, min(stop, first) - start
+    if stop > end:
+        yield max(start, end), stop - max(start, end)
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """Join runs that follow each other."""
+    found: list[Run] = []
+    for first, count in runs:
+        if found and sum(found[-1]) == first:
+            found[-1] = (found[-1][0], found[-1][1] + count)
+        else:
+            found.append((first, count))
+    return found

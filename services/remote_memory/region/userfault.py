@@ -17,7 +17,7 @@ _API, _FEATURES = (
     (1 << 0) | (1 << 5) | (1 << 12),
 )  # write protection, missing pages and write protection of shared memory
 _UFFDIO_API, _UFFDIO_REGISTER, _UFFDIO_WAKE = 0xC018AA3F, 0xC020AA00, 0x8010AA02
-_UFFDIO_COPY, _UFFDIO_WRITEPROTECT, _IOC_NEW = 0xC028AA03, 0xC018AA06, 0xAA00
+_UFFDIO_COPY, _UFFDIO_ZEROPAGE, _UFFDIO_WRITEPROTECT, _IOC_NEW = 0xC028AA03, 0xC020AA04, 0xC018AA06, 0xAA00
 _MISSING_AND_WP, _COPY_PROTECTED, _PROTECT = 3, 2, 1
 _EVENT_PAGEFAULT, _WRITE, _WRITE_PROTECTED = 0x12, 1, 2
 _MESSAGE = struct.Struct("=BBHIQQII")
@@ -79,9 +79,9 @@ def register(userfault: int, address: int, size: int) -> None:
 
 
 def read_faults(userfault: int) -> Iterator[PageFault]:
-    """Yield the faults that wait, at most 16 of them."""
+    """Yield the faults that wait, at most 64 of them."""
     try:
-        data = os.read(userfault, 16 * _MESSAGE.size)
+        data = os.read(userfault, 64 * _MESSAGE.size)
     except BlockingIOError:
         return
     for event, _, _, _, flags, address, _, _ in _MESSAGE.iter_unpack(data):
@@ -98,6 +98,19 @@ def copy_in(userfault: int, address: int, source: int, size: int, protected: boo
     request = struct.pack("=QQQQq", address, source, size, _COPY_PROTECTED if protected else 0, 0)
     try:
         fcntl.ioctl(userfault, _UFFDIO_COPY, request)
+    except FileExistsError:
+        return False
+    return True
+
+
+def zero_in(userfault: int, address: int, size: int) -> bool:
+    """Put zero pages in place that may be written, and wake the threads that wait; return False where a page is there already.
+
+    Raises:
+        OSError: The kernel has no memory, or the program has ended.
+    """
+    try:
+        fcntl.ioctl(userfault, _UFFDIO_ZEROPAGE, struct.pack("=QQQq", address, size, 0, 0))
     except FileExistsError:
         return False
     return True

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint import Checkpointer, Store, blocks, crc, store
+from tiresias.checkpoint import Checkpointer, Store, blocks, store
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
+from tiresias.protocol import crc
 
 BLOCK = 4096  # so that small states have many blocks, summed and synced by threads
 SAVED, REFUSED = 0, 3

@@ -6,8 +6,8 @@ Four donors, one of them through a proxy. An operation is one read or one write,
 Faults follow each other at random distances: SIGKILL and a restart, SIGSTOP shorter and longer than the client's timeout, an
 eviction of all slabs of a donor, an eviction while it is stopped, ended connections, a damaged page, and a disk that is full for a
 while. The region's file is on a tmpfs of this test, which takes root; --disk names a folder in its place, and the disk is then
-never full. A new region replaces the old one after 50,000 operations. Every read is compared. The exit code is 1 where a byte is
-wrong.
+never full. A new region replaces the old one after 50,000 operations. A part of the reads and writes is without a wait, as those
+of a region of memory. Every read is compared. The exit code is 1 where a byte is wrong.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ FAULT_EVERY = 8000  # operations, on average
 FULL_WITHIN = 800  # operations of a new region: the file has no blocks then
 REGION_OPERATIONS = 50_000
 SEVERAL_PAGES = 0.04  # of the operations
+WITHOUT_WAIT = 0.3  # of the reads and of the writes: begun and finished later, as a region does
 TIMEOUT_S = 0.15
 TMPFS_MIB = PAGES * PAGE * 2 >> 20
 MUCH, NOTHING = 1 << 30, 0
@@ -161,9 +162,10 @@ class Compared:
     def _write(self, page: int, pages: int) -> None:
         at = self.random.randrange(len(self._noise) - pages * PAGE)
         content = self._noise[at : at + pages * PAGE].reshape(pages, PAGE)
+        queued = self.random.random() < WITHOUT_WAIT
         try:
-            self.region.write(page, content.data)
-            self.count["writes"] += 1
+            (self.region.queue_write if queued else self.region.write)(page, content.data)
+            self.count["queued writes" if queued else "writes"] += 1
         except LocalDiskFull:
             self._accept_old_or_new(page, content)
             self.count["refused writes"] += 1
@@ -184,8 +186,19 @@ class Compared:
 
     def _read(self, page: int, pages: int) -> None:
         view = memoryview(self._buffer)[: pages * PAGE]
-        self.region.read_into(page, view)
-        self.count["reads"] += 1
+        if self.random.random() < WITHOUT_WAIT:
+            begun = self.region.begin_read(page, view)
+            other = self.random.randrange(PAGES)
+            self._check(other, memoryview(self.region.read(other, 1)))
+            self.region.finish_read(begun)
+            self.count["reads ahead"] += 1
+        else:
+            self.region.read_into(page, view)
+            self.count["reads"] += 1
+        self._check(page, view)
+
+    def _check(self, page: int, view: memoryview) -> None:
+        pages = len(view) // PAGE
         expected = self.expected[page : page + pages]
         if view != expected.data.cast("B"):
             self.wrong_bytes += int(np.count_nonzero(np.frombuffer(view, np.uint8) != expected.reshape(-1)))

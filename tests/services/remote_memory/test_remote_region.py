@@ -13,15 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.services.remote_memory.conftest import StartDonor
 from tests.services.remote_memory.donors import region_settings, until
 from tiresias.errors import Unavailable, UsageError
 from tiresias.services.remote_memory.region.region_messages import FORGET, RANGE
 from tiresias.services.remote_memory.region.remote_region import RemoteRegion
-from tiresias.services.remote_memory.region.resident_pages import ResidentPages
 from tiresias.services.remote_memory.region.userfault import open_userfault
 
 PAGE, PAGES, RESIDENT_PAGES = 4096, 1024, 128
@@ -91,6 +88,23 @@ def test_random_changes_survive_a_killed_donor(tmp_path: Path, start_donor: Star
                 break
         assert started_at, "no page was remote"
         assert np.array_equal(array, expected)
+
+
+def test_interleaved_streams_of_reads_and_writes_have_the_content_of_arrays(region: RemoteRegion) -> None:
+    array, random = region.array((PAGES, 512), "int64"), np.random.default_rng(4)
+    expected = np.zeros_like(array)
+    for step in range(30):
+        rows, writes = random.integers(0, PAGES - 40, 12), random.random(12) < 0.5
+        for offset in range(int(random.integers(1, 40))):
+            for row, write in zip(rows + offset, writes, strict=True):
+                if write:
+                    array[row, offset] = expected[row, offset] = step + 1
+                assert array[row, 0] == expected[row, 0]
+        if step % 10 == 9:
+            assert np.array_equal(array, expected)
+    found = region.statistics()
+    assert found["resident_pages"] <= RESIDENT_PAGES
+    assert found["ahead_pages"] > PAGES // 4
 
 
 def test_pages_that_were_only_read_leave_without_a_write(region: RemoteRegion) -> None:
@@ -211,27 +225,3 @@ def test_the_process_of_the_pages_ends_with_a_killed_program(tmp_path: Path) -> 
 
 def _is_zombie(pid: int) -> bool:
     return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
-
-
-@given(st.lists(st.tuples(st.integers(0, 63), st.booleans()), max_size=200), st.integers(4, 40), st.integers(1, 16))
-def test_no_more_pages_are_resident_than_allowed(faults: list[tuple[int, bool]], limit: int, batch: int) -> None:
-    resident, model = ResidentPages(limit, 64), dict[int, bool]()
-    for page, write in faults:
-        if page in resident:
-            if write:
-                resident.changed(page)
-                model[page] = True
-            continue
-        count = resident.readahead(page)
-        assert 1 <= count <= max(1, limit // 4)
-        coming = range(page, page + count)
-        assert not model.keys() & set(coming)
-        leaving = resident.leaving(count, batch)
-        assert leaving == sorted(leaving)
-        for each in leaving:
-            assert resident.remove(each) == model.pop(each)
-        for each in coming:
-            resident.add(each, write and each == page)
-            model[each] = write and each == page
-        assert len(resident) == len(model) <= limit
-        assert all(resident.is_changed(each) == changed for each, changed in model.items())

@@ -17,24 +17,19 @@ from tiresias.services.remote_memory.slabs.slab_activity import SlabActivity
 from tiresias.services.remote_memory.slabs.slab_table import SlabMapping, SlabTable
 
 PAGES = 70
-CHANGES = st.lists(
-    st.tuples(st.sampled_from(["set", "clear", "range"]), st.integers(0, PAGES - 1), st.integers(0, PAGES)), max_size=60
-)
+CHANGES = st.lists(st.tuples(st.booleans(), st.integers(0, PAGES - 1), st.integers(0, PAGES)), max_size=60)
 
 
 @given(CHANGES)
-def test_the_bitmap_is_a_set_of_pages(changes: list[tuple[str, int, int]]) -> None:
+def test_the_bitmap_is_a_set_of_pages(changes: list[tuple[bool, int, int]]) -> None:
     bitmap, model = PageBitmap(PAGES), set[int]()
-    for change, page, end in changes:
-        if change == "set":
-            bitmap.set(page)
-            model.add(page)
-        elif change == "clear":
-            bitmap.clear(page)
-            model.discard(page)
-        else:
-            bitmap.clear_range(page, max(page, end))
-            model -= set(range(page, max(page, end)))
+    for marked, page, limit in changes:
+        end = max(page, limit)
+        (bitmap.set_range if marked else bitmap.clear_range)(page, end)
+        model = model | set(range(page, end)) if marked else model - set(range(page, end))
+        found, run_end = bitmap.run(page, PAGES)
+        assert {each in model for each in range(page, run_end)} == {found}
+        assert run_end == PAGES or (run_end in model) is not found
     assert {page for page in range(PAGES) if page in bitmap} == model
     assert len(bitmap) == len(model)
 
@@ -91,7 +86,7 @@ def test_pages_of_an_unmapped_slab_are_not_remote(changes: list[tuple[str, int, 
         elif change == "donor":
             table.unmap_donor(donor)
         elif table.mapping(slab):
-            table.remote.set(min(slab * 10 + 3, 64))
+            table.remote.set_range(page := min(slab * 10 + 3, 64), page + 1)
         mapped = {each for each in range(table.slabs) if table.mapping(each)}
         assert {page // 10 for page in range(65) if page in table.remote} <= mapped
         assert table.mapped_slabs == len(mapped) == sum(len(table.mapped_at(each)) for each in "abc")

@@ -1,0 +1,99 @@
+"""Which page faults are in sequence, and how many pages come in at each: windows that grow, of several streams at the same time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from tiresias.services.remote_memory.region.resident_pages import ResidentPages, Run
+
+MOST_STREAMS = 8
+MOST_WINDOW = 256  # pages
+MOST_FIRST_WINDOW = 32
+WINDOWS_AHEAD = 4
+SKIPPED = 4096  # resident pages that a stream passes over without a fault, at most
+
+
+class ReadStream:
+    """Faults in sequence.
+
+    Attributes:
+        window: How many pages come in at a fault.
+        start: The first page of what came in last.
+        end: The page after the last one that came in or is on its way.
+        sequential: Whether a fault has followed another one.
+        written: Whether the program has written to the pages of its last window.
+        ahead: Runs that are on their way, in order.
+    """
+
+    __slots__ = ("ahead", "end", "sequential", "start", "window", "written")
+
+    def __init__(self, page: int, window: int, written: bool) -> None:
+        self.window, self.start, self.end, self.written = window, page, page, written
+        self.sequential = False
+        self.ahead: deque[Run] = deque()
+
+    def coming(self, page: int) -> Run | None:
+        """Return the run on its way that has a page."""
+        return next((run for run in self.ahead if run[0] <= page < run[0] + run[1]), None)
+
+
+class ReadStreams:
+    """The streams of a region. A fault costs O(streams).
+
+    Args:
+        resident: The region's pages.
+        most_window: The most pages of a window.
+    """
+
+    def __init__(self, resident: ResidentPages, most_window: int) -> None:
+        self._resident, self._most_window = resident, most_window
+        self._streams: deque[ReadStream] = deque()  # that of the last fault is the last
+        self._first_window = 1
+        self.ended: list[ReadStream] = []
+
+    def __iter__(self) -> Iterator[ReadStream]:
+        return iter(self._streams)
+
+    def at_fault(self, page: int, write: bool) -> ReadStream:
+        """Return the stream of a fault of an absent page; a new one where it continues none. A replaced one is in `ended`."""
+        for stream in reversed(self._streams):
+            if stream.coming(page) or self.next_page(stream) == page:
+                self._continue(stream, write)
+                return stream
+        if len(self._streams) == MOST_STREAMS:
+            self._end(self._streams.popleft())
+        stream = ReadStream(page, min(self._first_window, self._most_window), write)
+        self._streams.append(stream)
+        return stream
+
+    def next_page(self, stream: ReadStream) -> int | None:
+        """Return the page whose fault continues a stream: the first absent one after its end."""
+        return self._resident.next_absent(stream.end, SKIPPED)
+
+    def next_run(self, stream: ReadStream) -> Run | None:
+        """Return what is to be requested ahead for a stream; None where enough is on its way."""
+        left = stream.window - sum(count for _, count in stream.ahead)
+        if not stream.sequential or left <= stream.window // 2 or len(stream.ahead) >= WINDOWS_AHEAD:
+            return None
+        first = self.next_page(stream)
+        return None if first is None else (first, self._resident.absent_run(first, left))
+
+    def written(self, page: int) -> None:
+        """Note that the program writes to a page that came in."""
+        for stream in self._streams:
+            if stream.start <= page < stream.end:
+                stream.written = True
+
+    def _continue(self, stream: ReadStream, write: bool) -> None:
+        if not stream.sequential:
+            self._first_window = min(2 * self._first_window, MOST_FIRST_WINDOW)
+        stream.sequential, stream.written = True, stream.written or write
+        stream.window = min(self._most_window, stream.window * (4 if stream.window < MOST_FIRST_WINDOW else 2))
+        self._streams.remove(stream)
+        self._streams.append(stream)
+
+    def _end(self, stream: ReadStream) -> None:
+        if not stream.sequential:
+            self._first_window = max(1, self._first_window // 2)
+        self.ended.append(stream)
