@@ -79,6 +79,11 @@ class AggregatorPool:
         """New aggregators get this number and higher ones."""
         self._next = max(self._next, first)
 
+    def places_of(self, job: str) -> dict[str, int]:
+        """Return the aggregator of each tensor of one job."""
+        parts = [(number, load.parts[job]) for number, load in self.loads.items() if job in load.parts]
+        return {tensor: number for number, part in parts for tensor in part.tensors}
+
     def stored(self) -> dict[str, Any]:
         """Return what `restored` needs besides the jobs, as a JSON object."""
         loads = {

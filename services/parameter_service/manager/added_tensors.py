@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tiresias.errors import UsageError
+
+MAX_TENSORS = 65_536
+
+
+def added_sizes(job: str, known: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the tensors that were not declared before. Raises UsageError: another size than before, none, or too many."""
+    for name, size in sizes.items():
+        if known.get(name, size) != size:
+            raise UsageError(
+                f"job {job}: tensor {name} has {size} bytes, and had {known[name]} when it was declared; end the job, "
+                f"then register it anew"
+            )
+    added = {name: size for name, size in sizes.items() if name not in known}
+    if not 0 < len(known) + len(added) <= MAX_TENSORS:
+        raise UsageError(f"job {job} has {len(known) + len(added)} tensors; 1 to {MAX_TENSORS} are allowed")
+    return added
+
 
 def bytes_on(numbers: Iterable[int], sizes: Mapping[str, int], at: Mapping[str, int]) -> dict[int, float]:
     """Return the bytes of a job on each aggregator; a tensor counts in equal parts where its blocks are.

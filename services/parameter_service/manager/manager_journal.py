@@ -7,9 +7,9 @@ others. The file has a rollback journal and no write-ahead log, for the reason t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ _TABLES = {
     "meta": "(name text primary key, value text not null)",
     "aggregator": "(number integer primary key, state text not null, slurm_job integer not null)",
     "client": "(job text primary key, uid integer not null, key text not null, content text not null)",
-    "packing": "(id integer primary key check (id = 0), content text not null)",
+    "packing_piece": "(name text primary key, content text not null)",
 }
 
 
@@ -41,6 +41,10 @@ class ClientRow:
     uid: int
     key: str
     content: dict[str, Any]
+
+    def changed(self, **changes: Any) -> ClientRow:
+        """Return the job with changes of its content."""
+        return replace(self, content={**self.content, **changes})
 
 
 class ManagerJournal:
@@ -113,18 +117,24 @@ class ManagerJournal:
 
     # the assignment
 
-    def packing(self) -> dict[str, Any] | None:
-        """Return the stored assignment (saved_clusters.py); None before the first."""
-        row = self._db.execute("select content from packing").fetchone()
-        return json.loads(row[0]) if row else None
+    def packing(self) -> dict[str, Any]:
+        """Return the pieces of the assignment by name (assignment_journal.py); none before the first."""
+        return {
+            name: json.loads(content) for name, content in self._db.execute("select name, content from packing_piece")
+        }
 
-    def put_packing(self, content: dict[str, Any], requested: Iterable[int], released: Iterable[int]) -> None:
-        """Write the assignment, with the aggregators that it adds and releases, in the transaction of the caller."""
-        self._db.execute("insert or replace into packing values (0, ?)", (json.dumps(content),))
+    def put_packing(self, changed: Mapping[str, Any], removed: Iterable[str]) -> None:
+        """Write pieces of the assignment, in the transaction of the caller."""
+        rows = [(name, json.dumps(content)) for name, content in changed.items()]
+        self._db.executemany("insert or replace into packing_piece values (?, ?)", rows)
+        self._db.executemany("delete from packing_piece where name = ?", [(name,) for name in removed])
+
+    def put_numbers(self, requested: Iterable[int], released: Iterable[int]) -> None:
+        """Request aggregators that are new, and release others, in the transaction of the caller."""
         members = self.members()
         for number in requested:
             if number not in members:
                 self.put_member(FleetMember(number, FleetState.REQUESTED))
         for number in released:
-            if number in members:
+            if number in members and members[number].state is not FleetState.CANCELLING:
                 self.put_member(FleetMember(number, FleetState.CANCELLING, members[number].slurm_job))

@@ -8,9 +8,7 @@ aggregator is released when neither an assignment nor a master copy needs it.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
@@ -20,13 +18,12 @@ from tiresias.services.parameter_service.assignment.execution_cycle import runs_
 from tiresias.services.parameter_service.assignment.job_work import JobWork
 from tiresias.services.parameter_service.assignment.loss_feedback import LossFeedback, LossVerdict
 from tiresias.services.parameter_service.assignment.tensor_blocks import blocks_of
-from tiresias.services.parameter_service.manager.added_tensors import bytes_on, evenly
+from tiresias.services.parameter_service.manager.added_tensors import added_sizes, bytes_on, evenly
+from tiresias.services.parameter_service.manager.assignment_journal import AssignmentJournal
 from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
-from tiresias.services.parameter_service.manager.registration_checks import check_registration
+from tiresias.services.parameter_service.manager.registration_checks import check_owner, check_registration
 from tiresias.services.parameter_service.messages.aggregator_messages import PlanCycle
 from tiresias.services.wire.shuffled_payload import COMPRESS_NONE
-
-MAX_TENSORS = 65_536
 
 
 class RegisteredJobs:
@@ -34,7 +31,7 @@ class RegisteredJobs:
 
     Args:
         journal: The journal.
-        clusters: The aggregators, without jobs: their content is restored here.
+        clusters: The aggregators, without jobs; restored here.
 
     Attributes:
         may_grow: Returns whether a job may have an aggregator more of its own.
@@ -47,7 +44,8 @@ class RegisteredJobs:
         self._feedback: dict[str, LossFeedback] = {}
         self.failure: TiresiasError | None = None
         self.may_grow: Callable[[str], bool] = lambda job: True
-        if stored := journal.packing():
+        self._written = AssignmentJournal(journal, clusters, self._clients.values())
+        if stored := self._written.stored():
             clusters.restore(
                 stored, {job: _work(row) for job, row in self._clients.items() if "iteration_s" in row.content}
             )
@@ -109,8 +107,7 @@ class RegisteredJobs:
         """Return the aggregator that each block is assigned to. Raises UsageError."""
         content = self._row(job).content
         if "iteration_s" in content:
-            assigned = self._clusters.pool_of(job).assignment()
-            return {tensor: number for (name, tensor), number in assigned.items() if name == job}
+            return self._clusters.pool_of(job).places_of(job)
         return {**content.get("at", {}), **content.get("to", {})}
 
     def masters(self, job: str) -> dict[str, int]:
@@ -151,8 +148,9 @@ class RegisteredJobs:
             self.is_resized(job, uid, key, servers, workers, compress)
             return
         self._clusters.reserve(job, servers)
-        content = {"servers": servers, "workers": workers, "account": account, "stale": sorted(self._journal.members())}
-        self._store(ClientRow(job, uid, key.hex(), {**content, "compress": compress}))
+        stale = sorted(self._journal.members())
+        content = {"servers": servers, "workers": workers, "account": account, "stale": stale, "compress": compress}
+        self._store(ClientRow(job, uid, key.hex(), content))
 
     def is_resized(
         self, job: str, uid: int, key: bytes, servers: int, workers: int, compress: str = COMPRESS_NONE
@@ -160,8 +158,7 @@ class RegisteredJobs:
         """Return whether a job registers for another size or compression. Raises UsageError where owner or key are others."""
         if (row := self._clients.get(job)) is None:
             return False
-        if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
-            raise UsageError(f"job {job} is registered already")
+        check_owner(row, uid, key)
         return (row.content["servers"], row.content["workers"], self.compress(job)) != (servers, workers, compress)
 
     def stale(self, job: str) -> frozenset[int]:
@@ -172,7 +169,7 @@ class RegisteredJobs:
     def dropped(self, job: str, numbers: Collection[int]) -> None:
         """Record the aggregators that have no earlier job of this name any more."""
         if row := self._clients.get(job):
-            self._store(_with(row, stale=sorted(self.stale(job) - set(numbers))))
+            self._store(row.changed(stale=sorted(self.stale(job) - set(numbers))), with_assignment=False)
 
     def init(self, job: str, sizes: Mapping[str, int]) -> dict[str, int]:
         """Place the tensors of a job for its profile, and return the aggregator of each block. Repeated, it returns where they are.
@@ -187,16 +184,7 @@ class RegisteredJobs:
             UsageError: No such job, sizes that are none, or another size than before.
         """
         row = self._row(job)
-        known: dict[str, int] = row.content.get("sizes", {})
-        for name, size in sizes.items():
-            if known.get(name, size) != size:
-                raise UsageError(
-                    f"job {job}: tensor {name} has {size} bytes, and had {known[name]} when it was declared; end the job, "
-                    f"then register it anew"
-                )
-        added = {name: size for name, size in sizes.items() if name not in known}
-        if not 0 < len(known) + len(added) <= MAX_TENSORS:
-            raise UsageError(f"job {job} has {len(known) + len(added)} tensors; 1 to {MAX_TENSORS} are allowed")
+        added = added_sizes(job, row.content.get("sizes", {}), sizes)
         if added:
             self._store(self._with_tensors(row, added))
         return self.target(job)
@@ -210,22 +198,22 @@ class RegisteredJobs:
             raise UsageError(f"job {row.job}: {error}") from None
         if taken := sorted({each.name for each in blocks} & at.keys()):
             raise UsageError(f"job {row.job}: tensor {taken[0]} has the name of a block of another tensor")
-        changed = _with(row, sizes={**known, **added})
+        changed = row.changed(sizes={**known, **added})
         if "iteration_s" in row.content:
             return self._with_assigned(changed, added)
         numbers = self._clusters.reserved(row.job)
         if not known:
-            return _with(changed, at={each.name: numbers[each.server] for each in blocks})
-        return _with(changed, at={**at, **evenly(added, bytes_on(numbers, known, at))})
+            return changed.changed(at={each.name: numbers[each.server] for each in blocks})
+        return changed.changed(at={**at, **evenly(added, bytes_on(numbers, known, at))})
 
     def _with_assigned(self, row: ClientRow, added: Mapping[str, int]) -> ClientRow:
         """Return an assigned job with further tensors; their work is assumed to be in proportion to their size."""
         sizes, work = row.content["sizes"], row.content["work"]
         for_one = sum(work.values()) / (sum(sizes.values()) - sum(added.values()))
-        row = _with(row, work={**work, **{name: for_one * size for name, size in added.items()}})
+        row = row.changed(work={**work, **{name: for_one * size for name, size in added.items()}})
         self._clusters.add(_work(row), added)
         target = self.target(row.job)
-        return _with(row, at={**row.content["at"], **{name: target[name] for name in added}})
+        return row.changed(at={**row.content["at"], **{name: target[name] for name in added}})
 
     def profiled(self, job: str, iteration_s: float, work_s: Mapping[str, float]) -> None:
         """Assign a job by its profile: seconds of an iteration, and of each block's work in it. `moves` has what is to migrate.
@@ -237,7 +225,7 @@ class RegisteredJobs:
             raise UsageError(f"job {job}: the profile has other blocks than the job")
         if "iteration_s" in row.content:
             return
-        row = _with(row, iteration_s=iteration_s, work=dict(work_s))
+        row = row.changed(iteration_s=iteration_s, work=dict(work_s))
         try:
             self._clusters.arrive(_work(row), row.content["at"])
         except NoAggregatorLeft:
@@ -249,9 +237,8 @@ class RegisteredJobs:
         row = self._row(job)
         if "iteration_s" not in row.content or row.content["at"] != self.target(job):
             return LossVerdict.MEASURING
-        feedback = self._feedback.setdefault(
-            job, LossFeedback(row.content["iteration_s"], self._clusters.rules.loss_limit)
-        )
+        alone_s, limit = row.content["iteration_s"], self._clusters.rules.loss_limit
+        feedback = self._feedback.setdefault(job, LossFeedback(alone_s, limit))
         verdict = feedback.observe(iteration_s)
         if verdict is LossVerdict.REVERT:
             if not self.may_grow(job):
@@ -260,7 +247,7 @@ class RegisteredJobs:
                 self._clusters.revert(job)
             except NoAggregatorLeft:
                 return LossVerdict.KEEP
-            self._store(_with(row, reverts=row.content.get("reverts", 0) + 1))
+            self._store(row.changed(reverts=row.content.get("reverts", 0) + 1))
         return verdict
 
     def migrated(self, job: str, blocks: Iterable[str], to: int) -> None:
@@ -268,16 +255,16 @@ class RegisteredJobs:
         row = self._row(job)
         moved = dict.fromkeys(blocks, to)
         planned = {block: number for block, number in row.content.get("to", {}).items() if block not in moved}
-        self._store(_with(row, at={**row.content["at"], **moved}, to=planned))
+        self._store(row.changed(at={**row.content["at"], **moved}, to=planned), with_assignment=False)
 
     def plan(self, job: str, to: Mapping[str, int]) -> None:
         """Assign blocks of a job that is profiled to other aggregators."""
         row = self._row(job)
-        self._store(_with(row, to={**row.content.get("to", {}), **to}))
+        self._store(row.changed(to={**row.content.get("to", {}), **to}))
 
     def store_assignment(self) -> None:
         """Write the assignment, which was changed."""
-        self._write(lambda: None)
+        self._write(self._written.put_assignment)
 
     def end(self, job: str) -> None:
         """Remove a job. An unknown one is removed already."""
@@ -285,33 +272,25 @@ class RegisteredJobs:
             return
         self._feedback.pop(job, None)
         self._clusters.end(job)
-        self._write(lambda: self._journal.remove_client(job))
+        self._write(lambda: self._written.remove(job))
 
     def scale(self, now_s: float) -> None:
         """Empty and release aggregators at the end of a scaling period."""
         if self._clusters.scale_if_due(now_s):
             self.store_assignment()
 
-    # inner
-
     def _row(self, job: str) -> ClientRow:
         if job not in self._clients:
             raise UsageError(f"job {job[:64]} is not registered")
         return self._clients[job]
 
-    def _store(self, row: ClientRow) -> None:
+    def _store(self, row: ClientRow, with_assignment: bool = True) -> None:
         self._clients[row.job] = row
-        self._write(lambda: self._journal.put_client(row))
+        self._write(lambda: self._written.put(row, with_assignment))
 
-    def _write(self, change: Any) -> None:
-        """Write a change and the assignment in one transaction."""
-        places = (row.content.get(name, {}).values() for row in self._clients.values() for name in ("at", "to"))
-        needed = self._clusters.numbers.union(*places)
+    def _write(self, change: Callable[[], None]) -> None:
         try:
-            with self._journal.together():
-                change()
-                released = self._journal.members().keys() - needed
-                self._journal.put_packing(self._clusters.stored(), sorted(self._clusters.numbers), sorted(released))
+            change()
         except TiresiasError as error:
             self.failure = error
             raise
@@ -319,7 +298,3 @@ class RegisteredJobs:
 
 def _work(row: ClientRow) -> JobWork:
     return JobWork(row.job, row.content["iteration_s"], row.content["servers"], row.content["work"])
-
-
-def _with(row: ClientRow, **changes: Any) -> ClientRow:
-    return ClientRow(row.job, row.uid, row.key, {**row.content, **changes})

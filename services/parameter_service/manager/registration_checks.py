@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
+
 from tiresias.errors import UsageError
+from tiresias.services.parameter_service.manager.manager_journal import ClientRow
 from tiresias.services.wire.handshake import KEY_BYTES
 from tiresias.services.wire.peer_identity import JOB_NAME
 from tiresias.services.wire.shuffled_payload import COMPRESS_NONE, COMPRESSIONS
@@ -21,3 +24,9 @@ def check_registration(job: str, key: bytes, servers: int, workers: int, compres
         )
     if compress not in COMPRESSIONS:
         raise UsageError(f"registration: compress is {' or '.join(COMPRESSIONS)}, not {compress[:40]!r}")
+
+
+def check_owner(row: ClientRow, uid: int, key: bytes) -> None:
+    """Check that a registered job registers again. Raises UsageError where its owner or key is another one."""
+    if row.uid != uid or not hmac.compare_digest(bytes.fromhex(row.key), key):
+        raise UsageError(f"job {row.job} is registered already")

@@ -108,6 +108,7 @@ class TensorMover:
             for number in sorted(numbers & seen.keys() - self._jobs.stale(job)):
                 if self._is_to_adopt(job, seen[number][1]):
                     yield from self._adopt(job, number)
+        self._record_moved()
         for (job, block), (old, new) in self._jobs.moves().items():
             yield from self._move(job, block, old, new)
 
@@ -141,17 +142,27 @@ class TensorMover:
         bound = self._memory_bound(job)
         return self._memory_bytes if bound is None else min(bound, self._memory_bytes)
 
-    def _move(self, job: str, block: str, old: int, new: int) -> CallSequence:
-        if self._jobs.moves_of(job).get(block) != (old, new):
-            return  # it has ended, or was assigned anew, meanwhile
+    def _record_moved(self) -> None:
+        """Record the tensors that have a new master, those of a job and a master in one write."""
+        done: dict[tuple[str, int], list[str]] = {}
+        for (job, block), (old, new) in self._jobs.moves().items():
+            if (master := self._new_master(job, block, old, new)) is not None:
+                done.setdefault((job, master), []).append(block)
+        for (job, master), blocks in done.items():
+            self._jobs.migrated(job, blocks, master)
+
+    def _new_master(self, job: str, block: str, old: int, new: int) -> int | None:
+        """Return the aggregator that has taken a block over, None where its migration has not ended."""
         copy = self._tensors(new, job).get(block, {})
         if copy.get("state") == "active":
             # until every rank has pushed to the new master, the old one is needed to name it
-            if copy["updates"] or old in self._vacated():
-                self._jobs.migrated(job, [block], new)
-        elif (elsewhere := self._active_elsewhere(job, block, old)) is not None:
-            self._jobs.migrated(job, [block], elsewhere)  # it was assigned anew while it moved
-        elif self.address_of(job, new) and self._tensors(old, job).get(block, {}).get("state") == "active":
+            return new if copy["updates"] or old in self._vacated() else None
+        return self._active_elsewhere(job, block, old)  # it was assigned anew while it moved
+
+    def _move(self, job: str, block: str, old: int, new: int) -> CallSequence:
+        if self._jobs.moves_of(job).get(block) != (old, new):
+            return  # it has ended, or was assigned anew, meanwhile
+        if self.address_of(job, new) and self._tensors(old, job).get(block, {}).get("state") == "active":
             content = MigrateTensor(job, block, self._seen[new][0])
             yield self._tried(self._calls.request, self._seen[old][0], content)
 
@@ -162,9 +173,10 @@ class TensorMover:
         found = [number for number in self._seen if self._tensors(number, job).get(block, {}).get("state") == "active"]
         return found[0] if found else None
 
-    def _tensors(self, number: int, job: str) -> dict[str, Any]:
+    def _tensors(self, number: int, job: str) -> Mapping[str, Any]:
         present = self._seen.get(number, ("", {}))[1]
-        return dict(present.get(job, {}).get("tensors", {}))
+        found: Mapping[str, Any] = present.get(job, {}).get("tensors", {})
+        return found
 
     @staticmethod
     def _tried(work: Callable[..., object], *arguments: Any) -> Call:

@@ -52,7 +52,7 @@ for owner, name in (
 journal = ManagerJournal(Path(STATE), int(EPOCH))
 numbers = [[int(each) for each in text.split(",") if each] for text in (REQUESTED, RELEASED)]
 with journal.together():
-    journal.put_packing({}, *numbers)
+    journal.put_numbers(*numbers)
 keeper = FleetKeeper(journal, AggregatorJobs(MANAGER, Path(SCRIPT)), int(BUDGET))
 deadline = time.monotonic() + 60
 while keeper.step():

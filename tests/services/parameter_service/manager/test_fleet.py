@@ -120,7 +120,7 @@ def _change(journal: ManagerJournal, data: st.DataObject, budget: int) -> None:
     requested = range(first, first + data.draw(st.integers(0, budget - len(members))))
     released = [number for number in members if data.draw(st.booleans())]
     with journal.together():
-        journal.put_packing({}, requested, released)
+        journal.put_numbers(requested, released)
 
 
 def _settle(folder: Path, queue: QueueInMemory, budget: int) -> None:
@@ -150,11 +150,11 @@ def test_a_superseded_manager_writes_nothing(tmp_path: Path) -> None:
 
 def test_an_aggregator_that_is_released_while_it_is_submitted_is_cancelled(tmp_path: Path) -> None:
     queue, journal = QueueInMemory(), ManagerJournal(tmp_path, 1)
-    journal.put_packing({}, [1, 2], [])
+    journal.put_numbers([1, 2], [])
     keeper = FleetKeeper(journal, queue, budget=4)
     calls = keeper.round()
     call = calls.send(next(calls)())  # the queue, then the first submission
-    journal.put_packing({}, [], [1, 2])
+    journal.put_numbers([], [1, 2])
     with pytest.raises(StopIteration):
         calls.send(call())
     assert journal.members() == members_of(

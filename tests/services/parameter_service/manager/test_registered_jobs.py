@@ -15,6 +15,7 @@ from tiresias.errors import UsageError
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.assignment_rules import AssignmentRules, NoAggregatorLeft
 from tiresias.services.parameter_service.assignment.loss_feedback import LossVerdict
+from tiresias.services.parameter_service.manager.assignment_journal import REST, joined
 from tiresias.services.parameter_service.manager.fleet_state import FleetState
 from tiresias.services.parameter_service.manager.manager_journal import ManagerJournal
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
@@ -176,6 +177,32 @@ def test_a_job_adds_tensors_later(manager: Manager, assigned: bool) -> None:
     assert manager.allocated == []
 
 
+def written(manager: Manager) -> Any:
+    """The assignment that the journal has; an empty one before the first write."""
+    pieces = manager.journal.packing()
+    return joined(pieces) if pieces else AggregatorClusters(AssignmentRules(), 1).stored()
+
+
+def test_a_migration_writes_its_job_alone_and_an_arrival_the_aggregators_that_it_changes(manager: Manager) -> None:
+    for job in ("a", "b", "c"):
+        manager.assigned(job, servers=1, iteration_s=0.2)
+    manager.jobs.register("d", 1000, KEY, servers=1, workers=2)
+    blocks = manager.jobs.init("d", SIZES)
+    statements: list[str] = []
+    manager.journal._db.set_trace_callback(statements.append)
+    manager.jobs.profiled("d", 1.0, dict.fromkeys(blocks, 0.1))
+    moves = manager.jobs.moves_of("d")
+    assert moves
+    changed = {str(to) for _, to in moves.values()} | {REST}
+    assert {text.split("'")[1] for text in statements if "into packing_piece" in text} == changed
+    statements.clear()
+    manager.migrate()
+    rows = [text for text in statements if text.startswith(("insert", "delete"))]
+    assert rows
+    assert all("into client" in text or "into aggregator" in text for text in rows)
+    assert written(manager) == manager.clusters.stored()
+
+
 def state_of(manager: Manager) -> tuple[Any, ...]:
     targets = {job: manager.jobs.target(job) for job in manager.journal.clients()}
     return manager.clusters.stored(), manager.jobs.moves(), targets
@@ -226,4 +253,5 @@ def test_a_restart_at_any_moment_changes_nothing(data: st.DataObject, tmp_path_f
         }
         assert needed <= set(manager.allocated)
         assert manager.clusters.allocated <= manager.budget
+        assert written(manager) == before[0]
     manager.journal.close()
