@@ -25,7 +25,7 @@ from tiresias.protocol import control, versions
 from tiresias.protocol.files import open_folder
 
 NODE_FOLDER = "/run/tiresias/remote-memory"  # on each node; its default
-REPORT, REFUSED, KEY = "report.json", "refused", "key"  # files of a job there
+REPORT, REFUSED, KEY = "report.json", "refused", "region.json"  # files of a job there
 PAGE_BYTES = 4096
 MOST_NODES = 1024  # whose reports are read
 MOST_DONORS = 64  # in one report

@@ -20,7 +20,7 @@ from tiresias.services.wire.frames import (
     packed_prefix,
     unpacked_prefix,
 )
-from tiresias.services.wire.handshake import check_proof, new_nonce, proof_of
+from tiresias.services.wire.handshake import binding_of, check_proof, new_nonce, proof_of
 from tiresias.services.wire.peer_identity import PeerIdentity
 from tiresias.services.wire.session_messages import Accepted, Challenge, Hello, Proof, Refused
 from tiresias.services.wire.typed_messages import decoded, encoded
@@ -65,10 +65,16 @@ def tuned(sock: socket.socket) -> socket.socket:
 
 
 class Channel:
-    """One authenticated connection of a client. One thread may send while another one receives."""
+    """One authenticated connection of a client. One thread may send while another one receives.
+
+    Attributes:
+        address: The server's.
+        binding: What belongs to this connection alone: handshake.py.
+        protect: The protection of its frames, as the server requires it.
+    """
 
     def __init__(self, sock: socket.socket, address: str, timeout_s: float) -> None:
-        self.address = address
+        self.address, self.binding, self.protect = address, "", PROTECT_NONE
         self._sock = sock
         self._outgoing: FrameGuard | None = None
         self._incoming: FrameGuard | None = None
@@ -102,6 +108,7 @@ class Channel:
         check_proof(proof_of(key, "server", identity, mine, theirs, protect), challenge.proof)
         self.send(Proof(proof_of(key, "client", identity, mine, theirs, protect)))
         self._expected(Accepted)
+        self.binding, self.protect = binding_of(mine, theirs), protect
         if protect == PROTECT_MAC:
             self._outgoing, self._incoming = (
                 FrameGuard(direction_key(key, side, mine, theirs)) for side in ("client", "server")

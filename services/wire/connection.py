@@ -59,6 +59,7 @@ class Connection:
 
     Attributes:
         identity: What the peer has proved to be; None until then.
+        binding: What belongs to this connection alone: handshake.py.
         opened: When the connection was accepted, in seconds of time.monotonic().
         moved_bytes: When the last byte was transferred.
         drained: Called when the last byte of a queue is sent.
@@ -70,6 +71,7 @@ class Connection:
         sock.setblocking(False)
         self.sock, self.peer = sock, peer
         self.identity: PeerIdentity | None = None
+        self.binding = ""
         self.opened = self.moved_bytes = time.monotonic()
         self.charged: Callable[[float], None] | None = None
         self.turn_ends = False

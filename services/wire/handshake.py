@@ -45,6 +45,11 @@ def proof_of(key: bytes, side: str, identity: str, client_nonce: str, server_non
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
+def binding_of(client_nonce: str, server_nonce: str) -> str:
+    """Return 64 hexadecimal digits that belong to one connection: what names them cannot be used on another one."""
+    return hashlib.sha256(f"tiresias connection 1|{client_nonce}|{server_nonce}".encode()).hexdigest()
+
+
 def check_proof(expected: str, given: str) -> None:
     """Compare two proofs in constant time.
 

@@ -1,7 +1,8 @@
-"""Munge credentials: the manager receives a job's key in one that only the service account can decode, and learns the sender's uid.
+"""Munge credentials: munged certifies the uid of their sender.
 
-`munge --restrict-uid=UID` encrypts the key for the service account; munged itself certifies the sender. A credential is accepted
-once, and for a few minutes (its TTL).
+The parameter service's manager receives a job's key in one that only the service account can decode (`munge --restrict-uid=UID`).
+A client of remote memory proves its user with one whose payload belongs to its connection. A host accepts a credential
+once, for a few minutes (its TTL).
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ class CredentialRefused(TiresiasError):
     """The credential is none, is not for this account, has expired, or was used before."""
 
 
-def encode_credential(payload: bytes, service_uid: int) -> str:
-    """Return a credential with a payload that only the service account can read.
+def encode_credential(payload: bytes, service_uid: int | None = None) -> str:
+    """Return a credential.
+
+    Args:
+        payload: Its content.
+        service_uid: The only user that can decode it; None: each user of hosts with this munge key.
 
     Raises:
         Unavailable: munged does not answer.
     """
-    return _call(["munge", f"--restrict-uid={service_uid}"], payload).decode().strip()
+    restricted = [] if service_uid is None else [f"--restrict-uid={service_uid}"]
+    return _call(["munge", *restricted], payload).decode().strip()
 
 
 def decode_credential(credential: str) -> tuple[int, bytes]:

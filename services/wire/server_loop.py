@@ -25,7 +25,7 @@ from tiresias.services.wire.channel import tuned
 from tiresias.services.wire.connection import Closed, Connection, FrameHandler
 from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE, FrameGuard, direction_key
 from tiresias.services.wire.frames import BadFrame
-from tiresias.services.wire.handshake import KEY_BYTES, check_proof, new_nonce, proof_of
+from tiresias.services.wire.handshake import KEY_BYTES, binding_of, check_proof, new_nonce, proof_of
 from tiresias.services.wire.peer_identity import PeerIdentity, parsed_identity
 from tiresias.services.wire.serve_order import ServeOrder
 from tiresias.services.wire.session_messages import Accepted, Challenge, Hello, Proof, Refused
@@ -267,6 +267,7 @@ class ServerLoop:
             proofs = [proof_of(key, side, content.identity, *nonces, self.protect) for side in ("server", "client")]
             guards = [FrameGuard(direction_key(key, side, *nonces)) for side in ("server", "client")]
             self._challenges[connection] = (identity, proofs[1], guards)
+            connection.binding = binding_of(*nonces)
             connection.send(Challenge(nonce, proofs[0], self.protect))
         elif isinstance(content, Proof) and connection in self._challenges:
             identity, expected, guards = self._challenges.pop(connection)

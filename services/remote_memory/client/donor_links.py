@@ -12,6 +12,7 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.donor_link import DonorEvents, DonorLink
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
+from tiresias.services.remote_memory.client.user_proof import prove_user
 from tiresias.services.wire.channel import Channel
 
 LONGEST_RETRY = 60  # times retry_s
@@ -62,7 +63,7 @@ class DonorLinks:
     def _connect(self, address: str) -> None:
         settings = self._settings
         try:
-            channel = Channel.connect(address, settings.identity, settings.key, settings.donor_timeout_s)
+            channel = _connected(address, settings)
         except TiresiasError as error:
             self._connected.put((address, str(error)))
         else:
@@ -134,3 +135,14 @@ class DonorLinks:
             found = self._connected.get()[1]
             if isinstance(found, Channel):
                 found.close()
+
+
+def _connected(address: str, settings: RegionSettings) -> Channel:
+    channel = Channel.connect(address, settings.identity, settings.key, settings.donor_timeout_s)
+    try:
+        if settings.munge:
+            prove_user(channel)
+    except BaseException:
+        channel.close()
+        raise
+    return channel

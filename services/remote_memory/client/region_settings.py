@@ -36,6 +36,7 @@ class RegionSettings:
         disk_timeout_s: Seconds that a write waits for a place in that queue before it fails.
         donor_timeout_s: Seconds without an answer after which a donor counts as lost.
         retry_s: Seconds until a lost donor is tried again; doubled with each failure up to 60 times as long.
+        munge: Whether the user of this process is proved to donors by munge.
         promote_reads: Whether a page of a mapped slab that was read from the disk is sent to the donor.
     """
 
@@ -53,6 +54,7 @@ class RegionSettings:
     donor_timeout_s: float = 2.0
     retry_s: float = 0.5
     promote_reads: bool = True
+    munge: bool = False
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -19,7 +19,8 @@ from tiresias.services.remote_memory.donor.node_memory import NodeMemory, memory
 from tiresias.services.remote_memory.donor.slab_evictions import SlabEvictions
 from tiresias.services.remote_memory.donor.slab_memory_thread import SlabMemoryThread
 from tiresias.services.remote_memory.donor.slab_pool import SlabPool
-from tiresias.services.remote_memory.messages.donor_messages import DonorStatistics, ReadDonorStatistics
+from tiresias.services.remote_memory.donor.user_proofs import UserProofs
+from tiresias.services.remote_memory.messages.donor_messages import DonorStatistics, ProveUser, ReadDonorStatistics
 from tiresias.services.remote_memory.messages.job_key import job_key
 from tiresias.services.remote_memory.slabs.donor_memory import DonorMemory
 from tiresias.services.wire.connection import Connection
@@ -63,6 +64,8 @@ class Donor:
         server = listening(settings.host, settings.port)
         self.address = f"{settings.host}:{server.getsockname()[1]}"
         self._loop = ServerLoop(self, server, settings.stall_timeout_s, name="remote memory")
+        self._loop.protect = settings.protect
+        self._proofs = UserProofs(settings.munge, lambda: self._loop)
         self._lowest_available = measured.available_bytes
         self._available_bytes = measured.available_bytes
         self._preallocating = 0
@@ -78,6 +81,7 @@ class Donor:
         try:
             self._loop.run()
         finally:
+            self._proofs.stop()
             self._memory.stop()
             thread.join()
 
@@ -129,6 +133,7 @@ class Donor:
 
     def place(self, connection: Connection, content: Any, payload_bytes: int) -> memoryview | None:
         """Return the memory for pages."""
+        self._proofs.check(connection)
         return self._requests.place(connection, content, payload_bytes)
 
     def received(self, connection: Connection, content: Any, payload: memoryview | None) -> None:
@@ -137,11 +142,15 @@ class Donor:
             if connection.identity is None or connection.identity.job:
                 raise BadFrame(f"{connection.peer}: statistics are for the service")
             connection.send(DonorStatistics(self.statistics()))
+        elif isinstance(content, ProveUser):
+            self._proofs.received(connection, content)
         else:
+            self._proofs.check(connection)
             self._requests.received(connection, content, payload)
 
     def closed(self, connection: Connection) -> None:
         """Release the slabs of a connection that has ended."""
+        self._proofs.closed(connection)
         self._requests.closed(connection)
 
     def statistics(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ poll_s             seconds between two measurements; default 0.02
 activity_timeout_s seconds for the answer to an activity query; default 0.2
 eviction_timeout_s seconds after which an evicted slab is released without an answer; default 1
 stall_timeout_s    seconds without a byte in the middle of a frame; default 20
+munge              whether clients must prove their user by munge; default false
+protect            "mac": frames are protected against changes on their way; default "none"
 announce           file that gets {"address", "pid"} when the donor is ready; optional
 """
 
@@ -24,6 +26,7 @@ from typing import Any, NamedTuple
 from tiresias.errors import UsageError
 from tiresias.services.remote_memory.donor.node_memory import MEMINFO, memory_reader
 from tiresias.services.remote_memory.slabs.donor_memory import HEADROOM_SHARE
+from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 from tiresias.services.wire.private_files import private_json, read_service_key
 
 MOST_SLABS = 1 << 20
@@ -31,7 +34,7 @@ _REQUIRED = {"listen": str, "service_key_file": str}
 _WHOLE = ("most_mib", "headroom_mib", "slab_mib", "ready_slabs", "client_slabs")
 _SECONDS = {"poll_s": 0.02, "activity_timeout_s": 0.2, "eviction_timeout_s": 1.0, "stall_timeout_s": 20.0}
 _MAY_BE_ZERO = {"headroom_mib", "ready_slabs", "most_mib"}
-KEYS = (*_REQUIRED, *_WHOLE, *_SECONDS, "memory", "announce")
+KEYS = (*_REQUIRED, *_WHOLE, *_SECONDS, "memory", "announce", "munge", "protect")
 
 
 class DonorSettings(NamedTuple):
@@ -51,6 +54,8 @@ class DonorSettings(NamedTuple):
     eviction_timeout_s: float
     stall_timeout_s: float
     announce: Path | None
+    munge: bool
+    protect: str
 
 
 def read_donor_settings(path: Path) -> DonorSettings:
@@ -90,6 +95,8 @@ def _checked_settings(content: Mapping[str, Any]) -> DonorSettings:
         _seconds(content, "eviction_timeout_s"),
         _seconds(content, "stall_timeout_s"),
         Path(_text(content, "announce", "")) if "announce" in content else None,
+        _flag(content, "munge"),
+        _protection(content.get("protect", PROTECT_NONE)),
     )
 
 
@@ -112,6 +119,19 @@ def _whole(content: Mapping[str, Any], key: str, default: int) -> int:
     if type(value) is not int or not (0 if key in _MAY_BE_ZERO else 1) <= value < 1 << 40:
         raise ValueError(f"{key} = {value!r}; give a whole number{'' if key in _MAY_BE_ZERO else ' above 0'}")
     return value
+
+
+def _flag(content: Mapping[str, Any], key: str) -> bool:
+    value = content.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} is true or false")
+    return value
+
+
+def _protection(value: Any) -> str:
+    if value not in (PROTECT_NONE, PROTECT_MAC):
+        raise ValueError(f"protect is {PROTECT_NONE} or {PROTECT_MAC}")
+    return str(value)
 
 
 def _seconds(content: Mapping[str, Any], key: str) -> float:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tiresias.errors import TiresiasError, UsageError
+from tiresias.errors import TiresiasError
 from tiresias.services.remote_memory.job_swap import node_ability, prolog, swap_process, swap_request
 from tiresias.services.remote_memory.job_swap.donor_answers import configuration_state
 from tiresias.services.remote_memory.job_swap.owner_files import owner_of
@@ -79,9 +79,7 @@ def _store(settings: SwapSettings, job: str, size: int) -> PageStore:
         return DiskStore(settings.disk, size)
     from tiresias.services.remote_memory.job_swap.region_store import open_region
 
-    if settings.service_key_file is None:
-        raise UsageError("service_key_file is missing; donors need it")
-    return open_region(job, size, settings.donors, settings.service_key_file, settings.disk, settings.slab_bytes)
+    return open_region(job, size, settings)
 
 
 def _report_ready() -> None:

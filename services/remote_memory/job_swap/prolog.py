@@ -21,6 +21,7 @@ from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.remote_memory_use import REFUSED
 from tiresias.services.remote_memory.job_swap import loop_devices, removal, swap_process, swap_request
+from tiresias.services.remote_memory.job_swap.key_handover import hand_over
 from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles, make_run_folder, owner_of
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings
 
@@ -39,9 +40,11 @@ def run_prolog(settings: SwapSettings, file: Path, environment: Mapping[str, str
         TiresiasError: The job runs without it; the reason.
     """
     job = swap_request.job_of(environment)
-    OwnerFiles(settings.run, job, owner_of(environment)).remove()  # of a run before
+    owner = owner_of(environment)
+    OwnerFiles(settings.run, job, owner).remove()  # of a run before
     text = swap_request.request_text(job, settings.requests, settings.request_variable, environment)
     size = swap_request.requested_bytes(text)
+    hand_over(settings, job, owner, requests=size > 0)
     if not size:
         return
     if size > settings.most_bytes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import zlib
-from pathlib import Path
 from typing import Any
 
+from tiresias.errors import UsageError
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
 from tiresias.services.remote_memory.job_swap.swap_area import PAGE_BYTES
+from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings
 from tiresias.services.remote_memory.messages.job_key import job_key
 from tiresias.services.wire.peer_identity import agent_identity
 from tiresias.services.wire.private_files import read_service_key
@@ -44,10 +45,24 @@ class RegionStore:
         self._region.close()
 
 
-def open_region(
-    job: str, size: int, donors: tuple[str, ...], key_file: Path, disk: Path, slab_bytes: int
-) -> RegionStore:
-    """Return the store of a job's swap."""
-    key = job_key(read_service_key(key_file), job)
+def open_region(job: str, size: int, settings: SwapSettings) -> RegionStore:
+    """Return the store of a job's swap.
+
+    Raises:
+        UsageError: The service's key is missing.
+    """
+    if settings.service_key_file is None:
+        raise UsageError("service_key_file is missing; donors need it")
+    key = job_key(read_service_key(settings.service_key_file), job)
     identity = agent_identity(job, zlib.crc32(os.uname().nodename.encode()) % 1_000_000, 0)  # a number of this node
-    return RegionStore(RegionSettings(identity, key, donors, disk, size // PAGE_BYTES, slab_bytes=slab_bytes))
+    return RegionStore(
+        RegionSettings(
+            identity,
+            key,
+            settings.donors,
+            settings.disk,
+            size // PAGE_BYTES,
+            slab_bytes=settings.slab_bytes,
+            munge=settings.munge,
+        )
+    )

@@ -3,6 +3,8 @@
 disk               folder on local disk for the copies of pages (of all pages where no donor has them); no tmpfs
 donors             addresses of donors, host:port; default: none
 service_key_file   file with the service's key, mode 0600; needed with donors
+munge              whether this node proves its user to donors by munge; default false
+keys               which jobs get a key for regions of their own: "requests" (default, those with a request) or "all"
 slab_mib           size of a slab, the same as that of the donors; default 64
 most_mib           bound of one job's swap on this node; default 65536
 most_jobs          jobs with a swap at the same time; default 1: the kernel spreads the pages of all jobs over all swap devices
@@ -33,7 +35,7 @@ _TEXTS = {"run": NODE_FOLDER, "requests": "", "request_variable": VARIABLE, "ser
 _WHOLE = {"most_mib": 65536, "most_jobs": 1, "zram_mib": 0, "slab_mib": 64}
 _SECONDS = {"start_timeout_s": 15.0, "swap_off_timeout_s": 30.0}
 _MAY_BE_ZERO = {"zram_mib"}
-KEYS = ("disk", "donors", "cgroups", "control", *_TEXTS, *_WHOLE, *_SECONDS)
+KEYS = ("disk", "donors", "cgroups", "control", "munge", "keys", *_TEXTS, *_WHOLE, *_SECONDS)
 
 
 class SwapSettings(NamedTuple):
@@ -51,6 +53,8 @@ class SwapSettings(NamedTuple):
     zram_bytes: int
     slab_bytes: int
     control: Path | None
+    munge: bool
+    keys: str
     start_timeout_s: float
     swap_off_timeout_s: float
 
@@ -89,6 +93,8 @@ def _checked(content: Mapping[str, Any]) -> SwapSettings:
         whole["zram_mib"] << 20,
         whole["slab_mib"] << 20,
         Path(control) if (control := _text(content, "control", _site_control())) else None,
+        _flag(content, "munge"),
+        _keys(content),
         *(_seconds(content, key, default) for key, default in _SECONDS.items()),
     )
 
@@ -118,6 +124,20 @@ def _whole(content: Mapping[str, Any], key: str, default: int) -> int:
     value, least = content.get(key, default), 0 if key in _MAY_BE_ZERO else 1
     if type(value) is not int or not least <= value < 1 << 40:
         raise ValueError(f"{key} = {value!r}; give a whole number from {least} on")
+    return value
+
+
+def _flag(content: Mapping[str, Any], key: str) -> bool:
+    value = content.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} is true or false")
+    return value
+
+
+def _keys(content: Mapping[str, Any]) -> str:
+    value = _text(content, "keys", "requests")
+    if value not in ("requests", "all"):
+        raise ValueError("keys is requests or all")
     return value
 
 

@@ -1,6 +1,7 @@
 """The messages between clients and donors, after the thesis (section 2.6.1).
 
     client -> donor    donor -> client
+    ProveUser          Accepted, Refused
     QueryMemory        FreeMemory
     MapSlab            SlabMapped, Refused
     WritePages         PagesWritten, Refused
@@ -149,3 +150,11 @@ class DonorStatistics:
     """The donor's statistics: donor_process.py."""
 
     statistics: object
+
+
+@message(143)
+@dataclass(frozen=True, slots=True)
+class ProveUser:
+    """Prove the user of the client's process by a munge credential, whose payload is the binding of the connection."""
+
+    credential: str

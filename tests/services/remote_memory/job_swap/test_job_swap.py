@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.remote_memory.donors import DonorProcess
+from tests.services.remote_memory.donors import SERVICE_KEY, DonorProcess
 from tests.services.remote_memory.job_swap.swap_node import SWAPPING, SwapNode, until
 from tiresias.protocol import control, remote_memory_use
+from tiresias.protocol.remote_memory_use import KEY
 from tiresias.services.remote_memory.job_swap import loop_devices, zram_devices
 from tiresias.services.remote_memory.job_swap.swap_area import swaps
+from tiresias.services.remote_memory.messages.job_key import job_key
 
 pytestmark = pytest.mark.xdist_group("job swap")  # devices are the machine's
 
@@ -157,6 +159,26 @@ def test_the_owner_alone_reads_the_files_of_a_job(node: SwapNode, tmp_path: Path
     (control_folder / "memory").symlink_to(elsewhere)
     node.call("epilog", JOB)
     assert list(elsewhere.iterdir()) == []
+    assert node.left(JOB) == []
+
+
+def test_the_prolog_hands_a_key_to_the_owner_of_a_job(node_of: Callable[..., SwapNode], tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_text(SERVICE_KEY.hex())
+    node = node_of(donors=["127.0.0.1:1"], service_key_file=str(key))
+    node.slurm = {"SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_GID": str(NOBODY)}
+    handed = node.files(JOB) / KEY
+    node.call("prolog", JOB)
+    assert not handed.exists()
+    node.configure(keys="all")
+    node.call("prolog", JOB)
+    assert (handed.stat().st_uid, stat.S_IMODE(handed.stat().st_mode)) == (NOBODY, 0o600)
+    content = json.loads(handed.read_text())
+    assert content["job"] == f"{JOB}.uid{NOBODY}"
+    assert bytes.fromhex(content["key"]) == job_key(SERVICE_KEY, content["job"])
+    assert (content["donors"], content["slab_mib"], content["munge"]) == (["127.0.0.1:1"], 64, False)
+    node.call("epilog", JOB)
     assert node.left(JOB) == []
 
 
