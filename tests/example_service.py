@@ -78,7 +78,7 @@ class ExampleService:
 
     def shown(self, now: float = NOW) -> tuple[ServiceReport, list[PublishedServiceJob]]:
         """Return the report, and all jobs."""
-        admission = JobAdmission(self.jobs, self.clusters, self.limits)
+        admission = JobAdmission(self.jobs, self.clusters, self._journal, self.limits)
         parts = (self.jobs, self.clusters, self._journal.members(), self.queue, self._bytes_on)
         maker = ReportMaker("ps1", *parts, {}, admission.aggregators_of_jobs())
         jobs = maker.shown_jobs()

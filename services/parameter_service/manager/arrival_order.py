@@ -5,11 +5,12 @@ A job waits from its first refusal for the budget; its client repeats the regist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 FORGOTTEN_AFTER_S = 15.0  # without a repetition; clients repeat every 2 s
 MAX_WAITING_OF_A_USER = 64
+_NOT_SEEN = float("inf")
 
 
 class WaitingJob(NamedTuple):
@@ -28,11 +29,33 @@ class WaitingJob(NamedTuple):
     seen_s: float
 
 
-class ArrivalOrder:
-    """The waiting jobs. A new manager begins without any."""
+class WaitingRow(NamedTuple):
+    """A waiting job in the journal, whose rows are in the order of arrival."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, WaitingJob] = {}
+    job: str
+    uid: int
+    servers: int
+
+
+class ArrivalOrder:
+    """The waiting jobs.
+
+    Args:
+        rows: Those of the manager before, in their order; they come before all that arrive from now on, and have the same time
+            to repeat their registration.
+    """
+
+    def __init__(self, rows: Sequence[WaitingRow] = ()) -> None:
+        before_all = range(-len(rows), 0)
+        self._waiting = {
+            row.job: WaitingJob(row.uid, row.servers, float(at), _NOT_SEEN)
+            for at, row in zip(before_all, rows, strict=True)
+        }
+
+    def rows(self) -> list[WaitingRow]:
+        """Return the waiting jobs in the order of their arrival."""
+        found = sorted(self._waiting.items(), key=lambda item: item[1].since_s)
+        return [WaitingRow(job, each.uid, each.servers) for job, each in found]
 
     @property
     def count(self) -> int:
@@ -45,8 +68,11 @@ class ArrivalOrder:
 
     def forget_old(self, now_s: float) -> None:
         """Forget the jobs whose registration is not repeated."""
-        kept = {job: each for job, each in self._waiting.items() if now_s - each.seen_s <= FORGOTTEN_AFTER_S}
-        self._waiting = kept
+        for job, each in list(self._waiting.items()):
+            if each.seen_s == _NOT_SEEN:
+                self._waiting[job] = each._replace(seen_s=now_s)
+            elif now_s - each.seen_s > FORGOTTEN_AFTER_S:
+                del self._waiting[job]
 
     def wait(self, job: str, uid: int, servers: int, now_s: float) -> None:
         """Note that a job was refused; each user has a bounded number of places."""

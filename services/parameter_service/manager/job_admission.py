@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tiresias.errors import UsageError
+from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol.service_report import PublishedServiceLimits
 from tiresias.services.parameter_service.assignment.aggregator_clusters import AggregatorClusters
 from tiresias.services.parameter_service.assignment.aggregator_load import AggregatorLoad
 from tiresias.services.parameter_service.assignment.assignment_rules import NoAggregatorLeft
 from tiresias.services.parameter_service.assignment.execution_cycle import runs_in
 from tiresias.services.parameter_service.manager.arrival_order import ArrivalOrder
-from tiresias.services.parameter_service.manager.manager_journal import ClientRow
+from tiresias.services.parameter_service.manager.manager_journal import ClientRow, ManagerJournal
 from tiresias.services.parameter_service.manager.registered_jobs import RegisteredJobs
 from tiresias.services.parameter_service.manager.registration_checks import check_registration
 from tiresias.services.parameter_service.manager.registration_port import Registration
@@ -29,6 +29,7 @@ class JobAdmission:
     Args:
         jobs: The registered jobs.
         clusters: Their assignment, with the budget.
+        journal: Keeps the order of waiting jobs for the next manager.
         per_user, per_account: The limits.
     """
 
@@ -36,17 +37,19 @@ class JobAdmission:
         self,
         jobs: RegisteredJobs,
         clusters: AggregatorClusters,
+        journal: ManagerJournal,
         per_user: UseLimits = UNLIMITED_USE,
         per_account: UseLimits = UNLIMITED_USE,
     ) -> None:
-        self._jobs, self._clusters = jobs, clusters
+        self._jobs, self._clusters, self._journal = jobs, clusters, journal
         self.per_user, self.per_account = per_user, per_account
-        self._order = ArrivalOrder()
+        self._order = ArrivalOrder(journal.waiting())
         jobs.may_grow = self._may_grow
 
     def waiting(self, now_s: float) -> int:
         """Return the number of jobs that wait for the budget."""
         self._order.forget_old(now_s)
+        self._store_order()
         return self._order.count
 
     def register(self, found: Registration, now_s: float) -> None:
@@ -68,9 +71,11 @@ class JobAdmission:
                 self._check_turn(found, now_s)
             except NoAggregatorLeft:
                 self._order.wait(found.job, found.uid, found.servers, now_s)
+                self._store_order()
                 raise
         self._jobs.register(*found)
         self._order.remove(found.job)
+        self._store_order()
 
     def check_tensors(self, job: str, sizes: Mapping[str, int]) -> None:
         """Check that a registered job may declare tensors of these bytes. Raises UsageError."""
@@ -112,6 +117,13 @@ class JobAdmission:
         return used
 
     # inner
+
+    def _store_order(self) -> None:
+        try:
+            self._journal.put_waiting(self._order.rows())
+        except TiresiasError as error:
+            self._jobs.failure = error
+            raise
 
     def _check_limits(self, found: Registration) -> None:
         budget, aggregators = self._clusters.budget, self.aggregators_of_jobs()

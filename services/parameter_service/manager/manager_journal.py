@@ -7,13 +7,14 @@ others. The file has a rollback journal and no write-ahead log, for the reason t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tiresias.durable.database import Database, fence, make, open_database
+from tiresias.services.parameter_service.manager.arrival_order import WaitingRow
 from tiresias.services.parameter_service.manager.fleet_state import FleetMember, FleetState
 
 FILE = "parameter-service.db"
@@ -22,6 +23,7 @@ _TABLES = {
     "meta": "(name text primary key, value text not null)",
     "aggregator": "(number integer primary key, state text not null, slurm_job integer not null)",
     "client": "(job text primary key, uid integer not null, key text not null, content text not null)",
+    "waiting": "(job text primary key, uid integer not null, servers integer not null)",
     "packing_piece": "(name text primary key, content text not null)",
 }
 
@@ -114,6 +116,22 @@ class ManagerJournal:
     def remove_client(self, job: str) -> None:
         """Remove a job."""
         self._db.execute("delete from client where job = ?", (job,))
+
+    # jobs that wait for the budget
+
+    def waiting(self) -> list[WaitingRow]:
+        """Return the waiting jobs in the order of their arrival."""
+        return [WaitingRow(*row) for row in self._db.execute("select job, uid, servers from waiting order by rowid")]
+
+    def put_waiting(self, rows: Sequence[WaitingRow]) -> None:
+        """Write the waiting jobs, in the order of their arrival, where they have changed."""
+        before = self.waiting()
+        if before == list(rows):
+            return
+        gone, kept = set(before) - set(rows), set(before)
+        with self._db.transaction():
+            self._db.executemany("delete from waiting where job = ?", [(row.job,) for row in gone])
+            self._db.executemany("insert into waiting values (?, ?, ?)", [row for row in rows if row not in kept])
 
     # the assignment
 

@@ -104,7 +104,7 @@ class ManagerProcess:
             self._clusters = AggregatorClusters(AssignmentRules(), settings.budget, period_s=settings.period_s)
             self._jobs = RegisteredJobs(journal, self._clusters)
             self._slurm = _slurm_jobs(settings)
-            self._admission = JobAdmission(self._jobs, self._clusters, settings.per_user, settings.per_account)
+            self._admission = JobAdmission(self._jobs, self._clusters, journal, settings.per_user, settings.per_account)
             self._keeper = FleetKeeper(journal, self._slurm, settings.budget, lead.check)
             calls, memory_bytes = (
                 AggregatorCalls(read_service_key(settings.service_key_file)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,9 +13,9 @@ TENSORS = ("first", "second")
 OPTIONS = {"lr": float(LR), "momentum": float(MOMENTUM), "dampening": 0.0, "weight_decay": 0.0, "nesterov": 0.0}
 
 
-def initial(seed: int) -> dict[str, Array]:
+def initial(seed: int, names: Sequence[str] = TENSORS) -> dict[str, Array]:
     chance = np.random.default_rng(seed)
-    return {name: chance.normal(size=SIZE).astype(np.float32) for name in TENSORS}
+    return {name: chance.normal(size=SIZE).astype(np.float32) for name in names}
 
 
 def gradient(parameters: Array, step: int, rank: int) -> Array:
@@ -22,11 +24,11 @@ def gradient(parameters: Array, step: int, rank: int) -> Array:
     return parameters - target
 
 
-def alone(seed: int, steps: int) -> dict[str, Array]:
-    parameters = initial(seed)
+def alone(seed: int, steps: int, names: Sequence[str] = TENSORS) -> dict[str, Array]:
+    parameters = initial(seed, names)
     buffers = dict[str, Array]()
     for step in range(steps):
-        for name in TENSORS:
+        for name in names:
             first, *others = (gradient(parameters[name], step, rank) for rank in range(RANKS))
             mean = sum(others, first) / np.float32(RANKS)
             buffers[name] = MOMENTUM * buffers[name] + mean if name in buffers else mean

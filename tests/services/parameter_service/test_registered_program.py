@@ -103,7 +103,7 @@ def test_a_command_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 def test_each_registration_begins_a_run_and_keeps_the_key(tmp_path: Path) -> None:
     out = tmp_path / "job.json"
-    args = argparse.Namespace(job="a", manager=Path("manager"), servers=2, workers=1)
+    args = argparse.Namespace(job="a", manager=Path("manager"), servers=2, workers=1, compress="none")
     first, second = register._new_run(out, args), register._new_run(out, args)
     assert (first["run"], second["run"]) == (1, 2)
     assert first["key"] == second["key"]

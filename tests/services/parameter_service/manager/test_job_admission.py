@@ -34,7 +34,7 @@ class Admitting(Manager):
         self, folder: Path, budget: int = 8, user: UseLimits = UNLIMITED_USE, account: UseLimits = UNLIMITED_USE
     ) -> None:
         super().__init__(folder, budget)
-        self.admission = JobAdmission(self.jobs, self.clusters, user, account)
+        self.admission = JobAdmission(self.jobs, self.clusters, self.journal, user, account)
 
     def register(self, job: str, uid: int, servers: int = 1, now_s: float = 0.0, account: str = "") -> bool:
         """Return whether the job is registered, False where it waits for the budget."""
@@ -89,7 +89,7 @@ def test_an_account_has_limits(folder: Path) -> None:
     )
     assert manager.register("b", BOB, 2, account="arts")
     manager.restart()
-    again = JobAdmission(manager.jobs, manager.clusters, per_account=UseLimits(aggregators=2))
+    again = JobAdmission(manager.jobs, manager.clusters, manager.journal, per_account=UseLimits(aggregators=2))
     with pytest.raises(OverLimit):
         again.register(Registration("c", CAROL, KEY, 1, 1, "arts"), 0.0)
     manager.journal.close()
@@ -133,6 +133,28 @@ def test_a_budget_of_zero_takes_no_jobs(folder: Path) -> None:
     assert (
         refusal(manager, "a", ALICE, 3) == "never: the service has 2 aggregators at most; this job declares 3 servers"
     )
+    manager.journal.close()
+
+
+def test_the_order_of_arrival_survives_another_manager(folder: Path) -> None:
+    """Three wait; the next manager knows their order, gives each the time to repeat, and forgets those that do not."""
+    manager = Admitting(folder, 1)
+    assert manager.register("first", ALICE)
+    for now_s, (job, uid) in enumerate((("b", BOB), ("a", CAROL), ("c", BOB)), 1000):
+        assert not manager.register(job, uid, now_s=float(now_s))
+    manager.restart()
+    manager.admission = JobAdmission(manager.jobs, manager.clusters, manager.journal)
+    manager.jobs.end("first")
+    assert manager.admission.waiting(5.0) == 3
+    assert not manager.register("new", CAROL, now_s=5.0), "it comes after those that waited"
+    assert not manager.register("a", CAROL, now_s=6.0)
+    assert manager.register("b", BOB, now_s=7.0), "the first of those that waited"
+    manager.jobs.end("b")
+    assert manager.register("a", CAROL, now_s=7.5)
+    manager.jobs.end("a")
+    assert [row.job for row in manager.journal.waiting()] == ["c", "new"]
+    assert manager.register("new", CAROL, now_s=20.5), "c has not repeated its registration for 15 s"
+    assert manager.journal.waiting() == []
     manager.journal.close()
 
 
