@@ -117,6 +117,7 @@ class Aggregator:
         job = self.job(connection.identity.job)
         before = job.connections.get(connection.identity.rank)
         job.connections[connection.identity.rank] = connection
+        job.lost.joined(connection.identity)
         connection.drained = job.open_window_if_idle
         if before is not None:
             self._loop.close(before)
@@ -138,6 +139,7 @@ class Aggregator:
             return
         if job.connections.get(connection.identity.rank) is connection:
             del job.connections[connection.identity.rank]
+            job.lost.left(connection.identity, self._loop.now())
         for copy in job.all_copies():
             copy.forget(connection)
 
@@ -146,10 +148,11 @@ class Aggregator:
         return self.job(connection.identity.job)
 
     def _tick(self) -> None:
-        now = self._loop.now()
+        now, bound_s = self._loop.now(), self._settings.lost_rank_s
         for job in self._jobs.values():
+            lost = job.lost.for_longer_than(bound_s, now)
             for copy in job.all_copies():
-                copy.refuse_late(now)
+                copy.refuse_late(now, lost, bound_s)
 
     def _busy(self, job: HostedJob) -> None:
         self._order.slots.began(job.settings.job, self._loop.now())

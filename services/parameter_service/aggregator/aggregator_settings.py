@@ -6,6 +6,7 @@ service_key_file  file with the 64 hexadecimal digits of the service's key, mode
 memory_mib        bound of all jobs' tensors; the default is half of the node's memory
 announce          file that gets {"address", "pid"} when the aggregator is ready; optional
 stall_timeout_s   seconds without a byte in the middle of a frame; default 60
+lost_rank_s       seconds that a step waits for a rank whose connection has ended and was not made again; default 60
 protect           "mac": frames are protected against changes on their way; default "none"
 """
 
@@ -19,7 +20,7 @@ from tiresias.errors import UsageError
 from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 from tiresias.services.wire.private_files import private_json, read_service_key
 
-KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s", "protect"}
+KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s", "lost_rank_s", "protect"}
 
 
 class AggregatorSettings(NamedTuple):
@@ -34,6 +35,7 @@ class AggregatorSettings(NamedTuple):
         announce: The file of the address; None for none.
         stall_timeout_s: Seconds without a byte in the middle of a frame.
         protect: "none" or "mac": wire/frame_guard.py.
+        lost_rank_s: Seconds that a step waits for a rank whose connection has ended.
     """
 
     host: str
@@ -44,6 +46,7 @@ class AggregatorSettings(NamedTuple):
     announce: Path | None = None
     stall_timeout_s: float = 60.0
     protect: str = PROTECT_NONE
+    lost_rank_s: float = 60.0
 
 
 def read_aggregator_settings(path: Path) -> AggregatorSettings:
@@ -66,6 +69,7 @@ def read_aggregator_settings(path: Path) -> AggregatorSettings:
             Path(content["announce"]) if "announce" in content else None,
             float(content.get("stall_timeout_s", 60.0)),
             _protection(content.get("protect", PROTECT_NONE)),
+            float(content.get("lost_rank_s", 60.0)),
         )
     except KeyError as error:
         raise UsageError(f"{path}: the key {error.args[0]} is missing") from error

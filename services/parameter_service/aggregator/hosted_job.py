@@ -18,6 +18,7 @@ from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.parameter_service.aggregator.gradient_transfers import gradient_buffers
 from tiresias.services.parameter_service.aggregator.idle_window import IdleWindow
+from tiresias.services.parameter_service.aggregator.lost_ranks import LostRanks
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import DTYPES, OptimizerKernel
 from tiresias.services.parameter_service.aggregator.tensor_declaration import TensorDeclaration
@@ -78,6 +79,7 @@ class HostedJob:
         staged: Copies that are not committed, by name.
         moved: Tensors of other aggregators that were here, by name.
         connections: The agents, by rank.
+        lost: The ranks whose connection has ended.
         window: Its idle windows.
     """
 
@@ -87,6 +89,7 @@ class HostedJob:
         self.staged: dict[str, MasterCopy] = {}
         self.moved: dict[str, MovedTensor] = {}
         self.connections: dict[int, Connection] = {}
+        self.lost = LostRanks()
         self.window = IdleWindow()
         self._updated, self._pulled = set[str](), set[str]()  # tensors of this step
         self._kernels = {name: OptimizerKernel(dtype) for name, dtype in DTYPES.items()}

@@ -7,11 +7,13 @@ that has counted already (repeated after a reconnect) is dropped without an answ
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import numpy as np
 
 from tiresias.services.parameter_service.aggregator.copy_reports import JobOfCopies, PlannedMove
 from tiresias.services.parameter_service.aggregator.gradient_transfers import GradientTransfers
+from tiresias.services.parameter_service.aggregator.lost_ranks import AbsentRanks
 from tiresias.services.parameter_service.aggregator.memory_pages import free_private
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import OptimizerKernel, StepNumbers
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile, buffers_of
@@ -172,8 +174,8 @@ class MasterCopy:
         self.file.commit(self.file.version + 1, counts.tolist())
 
     def _not_finite(self, ranks: range | list[int]) -> None:
-        bad = [rank for rank in ranks if not np.isfinite(self._gradients[rank]).all()]
-        source = f"rank {', '.join(map(str, bad))}" if bad else "the sum"
+        bad = ", ".join(str(rank) for rank in ranks if not np.isfinite(self._gradients[rank]).all())
+        source = f"rank {bad}" if bad else "the sum"
         if self._settings.on_nan == "stop":
             self._failure = f"the gradient of {source} in step {self.file.version} has NaN or Inf"
             self._pulls.refuse(lambda step: self._fatal(step, self._failure))
@@ -235,20 +237,26 @@ class MasterCopy:
         """Drop the pulls of a connection that has ended."""
         self._pulls.forget(connection)
 
-    def refuse_late(self, now: float) -> None:
+    def refuse_late(self, now: float, lost: Collection[int], lost_rank_s: float) -> None:
         """Refuse the pulls that have waited too long for the pushes of other ranks; leave where no update is made any more."""
         waited_s = self._pulls.waited_s(now)
-        if waited_s > self._settings.push_timeout_s:
-            absent = sorted(set(range(self._settings.workers)) - self._pushed)
-            within = f"within {self._settings.push_timeout_s:g} s"
-            text = f"rank {', '.join(map(str, absent))} has not pushed step {self.file.version} {within}"
+        absent = AbsentRanks(self._absent() if waited_s else (), lost, self._settings.push_timeout_s, lost_rank_s)
+        if text := absent.problem(self.file.version, waited_s):
             self._pulls.refuse(lambda step: self._fatal(step, text))
         if self.file.state != ACTIVE and waited_s > STAGED_WAIT_S:
             self._pulls.refuse(self._moved)  # the old master may have kept the tensor
-        move = self.move
-        if move is not None and not self.leaving and now - max(move.planned, self._updated_at) > move.within_s:
+        if (
+            (move := self.move) is not None
+            and not self.leaving
+            and now - max(move.planned, self._updated_at) > move.within_s
+        ):
             self._leave()
             self._answer_pulls()
+
+    def _absent(self) -> list[int]:
+        if self._asynchronous:
+            return [int(rank) for rank in np.flatnonzero(self.file.counts[2:] == self.file.counts[2:].min())]
+        return sorted(set(range(self._settings.workers)) - self._pushed)
 
     # -- migration ----------------------------------------------------------------------------------------------------------
 

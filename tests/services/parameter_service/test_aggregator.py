@@ -24,6 +24,7 @@ from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
 from tiresias.services.parameter_service.aggregator.aggregator_settings import read_aggregator_settings
 from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob, JobEvents
+from tiresias.services.parameter_service.aggregator.lost_ranks import LostRanks
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import (
     OptimizerKernel,
     Slot,
@@ -127,6 +128,37 @@ def test_a_new_connection_of_a_rank_replaces_the_one_before(deployment: Deployme
     again.push(np.ones(100000), 0)
     assert again.pull(1) == Parameters("a", 1)
     assert again.parameters.tolist() == [-1] * 100000
+
+
+def test_a_step_does_not_wait_for_a_rank_that_is_lost(deployment: Deployment) -> None:
+    """One that connects again within the bound, or has not connected yet, is not lost."""
+    place = deployment.aggregator(lost_rank_s=1.0)
+    job = deployment.job("job", 3, place, push_timeout_s=600.0)
+    ranks = [Rank(job(rank), place, rank) for rank in range(2)]
+    ranks[0].init()
+    ranks[1].channel.close()
+    ranks[0].push([1, 1, 1, 1], 0)
+    answer = ranks[0].pull(1)
+    text = "tensor a: rank 1 lost the connection and has not connected again within 1 s"
+    assert (answer.code, answer.text) == (refusal_codes.FATAL, text)
+    ranks[0].channel.send(Pull("a", 1, 1))
+    again, third = Rank(job(1), place, 1), Rank(job(2), place, 2)
+    for rank in (again, third):
+        rank.push([1, 1, 1, 1], 0)
+    assert ranks[0].channel.receive(ranks[0]._place) == Parameters("a", 1)
+
+
+def test_a_new_run_begins_without_lost_ranks() -> None:
+    lost = LostRanks()
+    for run in (0, 1):
+        for rank in (0, 1):
+            lost.joined(agent_identity("job", rank, run))
+        lost.left(agent_identity("job", 1, run), 10.0)
+        assert lost.for_longer_than(5.0, 16.0) == {1}
+        assert lost.for_longer_than(5.0, 14.0) == set()
+    lost.joined(agent_identity("job", 0, 2))
+    lost.left(agent_identity("job", 0, 1), 12.0)  # what is left of the run before ends
+    assert lost.for_longer_than(5.0, 100.0) == set()
 
 
 WRONG: dict[str, tuple[Callable[[Rank], None], str, str]] = {
