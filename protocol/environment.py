@@ -173,6 +173,45 @@ PROFILE_LIBRARIES = _variable(
     "folder of the recorder's libraries; unset: those of the installation, else they are built below `~/.cache`",
 )
 
+# Set by the launcher of programs with a region of remote memory (services/remote_memory/region).
+
+REMEM_LIBRARIES = _variable(
+    "TIRESIAS_REMEM_LIBRARIES",
+    "the site's module file or the user",
+    "the launcher of programs with a region of remote memory",
+    "folder of libtiresias_remem; unset: those of the installation, else they are built below `~/.cache`",
+)
+REMEM_FILE = _variable(
+    "TIRESIAS_REMEM_FILE",
+    "the launcher of programs with a region of remote memory",
+    "libtiresias_remem",
+    "the configuration of the program's region, an absolute path; unset: it has none",
+)
+REMEM_PYTHON = _variable(
+    "TIRESIAS_REMEM_PYTHON",
+    "the launcher of programs with a region of remote memory",
+    "libtiresias_remem",
+    "the Python that resolves the page faults of the region; by default `/usr/bin/python3`",
+)
+REMEM_LEAST = _variable(
+    "TIRESIAS_REMEM_LEAST",
+    "the launcher of programs with a region of remote memory",
+    "libtiresias_remem",
+    "bytes from which on the preloaded library puts a block in the region; unset: no block",
+)
+REMEM_REGIONS = _variable(
+    "TIRESIAS_REMEM_REGIONS",
+    "the launcher of programs with a region of remote memory",
+    "libtiresias_remem",
+    "how many programs of one launch may have a region at the same time; by default 1",
+)
+REMEM_LAUNCH = _variable(
+    "TIRESIAS_REMEM_LAUNCH",
+    "the launcher of programs with a region of remote memory",
+    "libtiresias_remem",
+    "a random name of the launch, whose regions are counted; unset: they are not",
+)
+
 # Set by tsbatch and the supervisor for the job.
 
 SUBMITTED = _variable(

@@ -7,3 +7,4 @@ import struct
 STATISTICS = b"s"
 FORGET = b"f"  # followed by RANGE: these pages are zero from now on
 RANGE = struct.Struct("=QQ")  # the first page, and how many
+END = b"e"  # the program ends: print what was done

@@ -49,13 +49,7 @@ def open_userfault() -> int:
     flags, number = os.O_CLOEXEC | os.O_NONBLOCK, _SYSCALL.get(os.uname().machine)
     if number is None:
         raise Unavailable(f"userfaultfd: not supported on {os.uname().machine}")
-    try:
-        device = os.open("/dev/userfaultfd", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        descriptor = _LIBC.syscall(number, flags)
-    else:
-        descriptor = fcntl.ioctl(device, _IOC_NEW, flags)
-        os.close(device)
+    descriptor = _privileged(number, flags)
     if descriptor == -1 and ctypes.get_errno() == errno.EPERM:
         descriptor = _LIBC.syscall(number, flags | _USER_MODE_ONLY)
     if descriptor == -1:
@@ -71,6 +65,26 @@ def open_userfault() -> int:
             "userfaultfd: this kernel does not protect pages of shared memory; Linux 5.19 does"
         ) from error
     return int(descriptor)
+
+
+def reaches_system_calls() -> bool:
+    """Return whether system calls of this user wait for pages; else they fail with EFAULT where a page is not resident."""
+    descriptor = _privileged(_SYSCALL.get(os.uname().machine, -1), os.O_CLOEXEC | os.O_NONBLOCK)
+    if descriptor != -1:
+        os.close(descriptor)
+    return descriptor != -1
+
+
+def _privileged(number: int, flags: int) -> int:
+    """Return a descriptor whose faults of system calls are reported too, or -1."""
+    try:
+        device = os.open("/dev/userfaultfd", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return int(_LIBC.syscall(number, flags))
+    try:
+        return int(fcntl.ioctl(device, _IOC_NEW, flags))
+    finally:
+        os.close(device)
 
 
 def register(userfault: int, address: int, size: int) -> None:
