@@ -1,4 +1,4 @@
-"""Builds the profiler's libraries into the wheel of slurm-tiresias, and names the platforms that they run on.
+"""Builds the libraries of C into the wheel of slurm-tiresias, and names the platforms that they run on.
 
 TIRESIAS_NATIVE=     the default: built here, by make and the C compiler; without them the wheel holds their source alone
 TIRESIAS_NATIVE=0    the source alone; the libraries are built at first use
@@ -19,7 +19,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PLACE = "tiresias/profiler/native"
+SOURCES = ("profiler/native", "services/remote_memory/native")
+OF_REMOTE_MEMORY = "libtiresias_remem"
 OLDEST_GLIBC = (2, 17)  # below it tags have other names
 GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
@@ -34,7 +35,7 @@ class NativeLibraries(BuildHookInterface[Any]):
         if native and not libraries:
             raise FileNotFoundError(f"TIRESIAS_NATIVE={native}: holds no libtiresias_*.so")
         if libraries:
-            build_data["force_include"].update({str(file): f"{PLACE}/{file.name}" for file in libraries})
+            build_data["force_include"].update({str(file): f"tiresias/{place(file)}/{file.name}" for file in libraries})
             build_data.update(pure_python=False, tag=f"py3-none-{platform_tag(libraries)}")
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
@@ -43,18 +44,27 @@ class NativeLibraries(BuildHookInterface[Any]):
     def _built(self) -> Path:
         """A folder with the libraries, empty where they cannot be built."""
         self._scratch = tempfile.mkdtemp(prefix="tiresias-native-")
-        source = Path(self.root, "profiler/native")
-        words = ["make", "-s", "-B", "-C", str(source), f"OUT={self._scratch}", "CFLAGS=-O2"]  # no -g: it names folders
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            problem = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["make failed"])[0]
-        except OSError as error:
-            problem = f"make: {error.strerror}"
+        problem = next(filter(None, map(self._problem, SOURCES)), "")
         if problem:
-            self.app.display_warning(f"the wheel has no profiler libraries, they are built at first use: {problem}")
+            self.app.display_warning(f"the wheel has no libraries of C, they are built at first use: {problem}")
             return Path(self._scratch, "none")
         _strip(Path(self._scratch))
         return Path(self._scratch)
+
+    def _problem(self, source: str) -> str:
+        """Build one folder; return what prevents it, "" where nothing does."""
+        out = f"OUT={self._scratch}"
+        words = ["make", "-s", "-B", "-C", str(Path(self.root, source)), out, "CFLAGS=-O2"]  # no -g: it names folders
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+        except OSError as error:
+            return f"make: {error.strerror}"
+        return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["make failed"])[0]
+
+
+def place(library: Path) -> str:
+    """The source that a library is built from, next to which it is installed."""
+    return SOURCES[library.name.startswith(OF_REMOTE_MEMORY)]
 
 
 def platform_tag(libraries: list[Path]) -> str:

@@ -74,6 +74,7 @@ def test_the_wheel_runs_without_the_checkout(wheels: tuple[Path, Path], tmp_path
 
 
 NATIVE = "tiresias/profiler/native"
+REMOTE_MEMORY = "tiresias/services/remote_memory/native"
 
 
 def test_the_libraries_are_built_in_where_there_is_a_compiler(tmp_path: Path) -> None:
@@ -82,6 +83,7 @@ def test_the_libraries_are_built_in_where_there_is_a_compiler(tmp_path: Path) ->
     wheel = build("wheel", ROOT, tmp_path)
     built = {name for name in names(wheel) if name.endswith(".so")}
     assert {f"{NATIVE}/libtiresias_net.so", f"{NATIVE}/libtiresias_nccl.so"} <= built
+    assert {f"{REMOTE_MEMORY}/libtiresias_remem.so", f"{REMOTE_MEMORY}/libtiresias_remem_preload.so"} <= built
     needed = max(newest_glibc(wheel, name, tmp_path) for name in built)
     assert f"-py3-none-manylinux_2_{max(needed, 17)}_" in wheel.name
 
@@ -100,7 +102,7 @@ def test_a_wheel_that_is_built_without_tools_has_the_source(there: str, tmp_path
         (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "/bin/false")
     wheel = build("wheel", ROOT, tmp_path / "dist", PATH=str(tmp_path / "bin"))
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert f"{NATIVE}/Makefile" in names(wheel)
+    assert {f"{NATIVE}/Makefile", f"{REMOTE_MEMORY}/Makefile", f"{REMOTE_MEMORY}/tiresias_remem.h"} <= set(names(wheel))
     assert not [name for name in names(wheel) if name.endswith(".so")]
 
 

@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPTS = {"tiresias": "tiresias.__main__", "tsbatch": "tiresias.wrappers.tsbatch", "tsrun": "tiresias.wrappers.tsrun"}
 SERVICES = "tiresias.services"
+NATIVE = ("profiler/native", "services/remote_memory/native")  # libraries in C
 PROGRAMS = {
     "parameter-service": f"{SERVICES}.parameter_service.manager.__main__",
     "aggregator": f"{SERVICES}.parameter_service.aggregator.__main__",
@@ -69,10 +70,11 @@ def make(scratch: Path) -> None:
     subprocess.run([python, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=plain)
     (wheel,) = scratch.glob("*.whl")
     _unpack(wheel, scratch / "library")
-    native = scratch / "library/tiresias/profiler/native"
-    words = ["make", "-s", "-C", str(native), "OUT=.", "CFLAGS=-O2"]  # no -g: it would contain the path of this folder
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["strip", "--strip-unneeded", *map(str, native.glob("*.so"))], check=True)
+    for source in NATIVE:
+        native = scratch / "library/tiresias" / source
+        words = ["make", "-s", "-C", str(native), "OUT=.", "CFLAGS=-O2"]  # no -g: it would contain this folder's path
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["strip", "--strip-unneeded", *map(str, native.glob("*.so"))], check=True)
     subprocess.run([sys.executable, str(ROOT / "docs/pages.py"), str(scratch / "pages")], check=True)
     shutil.copytree(ROOT / "docs", scratch / "docs", ignore=shutil.ignore_patterns("generated", "__pycache__"))
     words = [sys.executable, "-c", REFERENCE, str(scratch / "docs/generated")]

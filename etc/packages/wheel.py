@@ -18,6 +18,7 @@ from tiresias.sandbox import host, paths, rootfs
 from tiresias.sandbox.atomic import build_once
 
 ROOT = Path(__file__).resolve().parents[2]
+NATIVE = ("profiler/native", "services/remote_memory/native")
 SUITE, PACKAGES = "bullseye", ("gcc", "libc6-dev", "make", "libibverbs-dev")
 BUILD_SPACE_MB = 600
 NEWEST_GLIBC = 28  # of Enterprise Linux 8; wheels that need a newer 2.x are refused
@@ -51,11 +52,12 @@ def _build(target: Path) -> None:
 
 def compile_in(tree: Path, out: Path) -> None:
     """The stripped libraries, in `out`."""
-    words = "make -s -C /tmp/native OUT=/tmp/out CFLAGS=-O2 && strip --strip-unneeded /tmp/out/*.so"
+    makes = " && ".join(f"make -s -C /tmp/source/{each} OUT=/tmp/out CFLAGS=-O2" for each in NATIVE)
+    sources = [word for each in NATIVE for word in ("--ro-bind", str(ROOT / each), f"/tmp/source/{each}")]
     bwrap = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--ro-bind", str(tree), "/", "--proc", "/proc",
-             "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", str(ROOT / "profiler/native"), "/tmp/native",
+             "--dev", "/dev", "--tmpfs", "/tmp", *sources,
              "--bind", str(out), "/tmp/out", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin"]  # fmt: skip
-    subprocess.run([*bwrap, "sh", "-c", words], check=True)
+    subprocess.run([*bwrap, "sh", "-c", f"{makes} && strip --strip-unneeded /tmp/out/*.so"], check=True)
 
 
 def wheel(out: Path, libraries: Path) -> Path:

@@ -37,6 +37,7 @@ from tiresias.slurm_plugin.doctor import (
     part_check,
     plugin_checks,
     preemptor_check,
+    program_region_check,
     recorder_check,
     rights_check,
     shared_gpu_check,
@@ -112,6 +113,7 @@ def _check(config: Config) -> Iterator[Finding]:
 def _check_node() -> Iterator[Finding]:
     yield image_tools_check.finding(here_only=True)
     yield job_swap_check.finding()
+    yield program_region_check.finding()
 
 
 def _table(found: list[Finding]) -> Table:

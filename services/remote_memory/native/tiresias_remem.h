@@ -27,31 +27,33 @@
 extern "C" {
 #endif
 
-#define TIRESIAS_REMEM __attribute__((visibility("default")))
+#pragma GCC visibility push(default)
 
 /* Begin the region. file: its configuration; NULL: that of the environment. Returns whether the process has a region;
  * where it has none, a line on standard error has the reason. */
-TIRESIAS_REMEM bool tiresias_remem_open(const char *file);
+bool tiresias_remem_open(const char *file);
 
 /* Allocate a block, which contains zeros. Returns NULL, with errno ENOMEM, where the region has no room or there is none. */
-TIRESIAS_REMEM void *tiresias_remem_alloc(size_t bytes);
+void *tiresias_remem_alloc(size_t bytes);
 
 /* Change the size of a block, which may move it; what is added beyond its
  * usable size contains zeros. Returns NULL, with errno ENOMEM, where
  * there is no room: the block is unchanged then. NULL for `block` allocates. */
-TIRESIAS_REMEM void *tiresias_remem_realloc(void *block, size_t bytes);
+void *tiresias_remem_realloc(void *block, size_t bytes);
 
 /* Free a block: its memory, and its pages on donors and disk, may be used again. NULL has no effect. */
-TIRESIAS_REMEM void tiresias_remem_free(void *block);
+void tiresias_remem_free(void *block);
 
 /* The bytes of a block: the requested ones, rounded up to pages. */
-TIRESIAS_REMEM size_t tiresias_remem_usable_size(const void *block);
+size_t tiresias_remem_usable_size(const void *block);
 
 /* Whether an address is in the region. */
-TIRESIAS_REMEM bool tiresias_remem_contains(const void *address);
+bool tiresias_remem_contains(const void *address);
 
 /* Write the statistics as JSON, with a final zero. Returns their length, 0 without a region or where `size` is too small. */
-TIRESIAS_REMEM size_t tiresias_remem_statistics(char *text, size_t size);
+size_t tiresias_remem_statistics(char *text, size_t size);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

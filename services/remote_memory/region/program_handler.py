@@ -18,7 +18,7 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
-from tiresias.services.remote_memory.region.fault_handler import FaultHandler, serve
+from tiresias.services.remote_memory.region.fault_handler import SWITCH_INTERVAL_S, FaultHandler, serve
 from tiresias.services.remote_memory.region.program_settings import ProgramSettings, read_program_settings
 from tiresias.services.remote_memory.region.region_messages import END
 from tiresias.services.remote_memory.region.userfault import protect
@@ -74,6 +74,7 @@ def main(argv: list[str] | None = None) -> int:
     descriptor, file = argv or sys.argv[1:]
     for each in _IGNORED:
         signal.signal(each, signal.SIG_IGN)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     with socket.socket(fileno=int(descriptor)) as control:
         try:
             _run(control, read_program_settings(Path(file)))
@@ -96,7 +97,7 @@ def _run(control: socket.socket, settings: ProgramSettings) -> None:
         handler = ProgramHandler(program, userfault, memory, address, pages, limit)
         control.sendall(b"{}\n")
         with suppress(ProcessLookupError, ConnectionError):  # the program has ended in the middle
-            serve(handler, control, userfault)
+            serve(handler, pages, control, userfault)
         if _is_alive(userfault, address, settings.region.page_bytes):
             log_line(f"remote memory: {program} has closed the descriptors of its region, and ends")
             os.kill(process, signal.SIGBUS)

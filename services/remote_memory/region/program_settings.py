@@ -4,10 +4,12 @@ version       of the configuration, 1; default 1
 size_mib      size of the region: arrays beyond it are in local memory
 resident_mib  local memory that the region uses at most
 disk          folder on local disk for the copies of pages; no tmpfs
-donors        addresses of donors, host:port; default: none, all pages are on the disk
-job           the job's name, of which the key is; needed with donors
-key_file      file with the job's key, mode 0600; needed with donors
-slab_mib      size of a slab, the same as that of the donors; default 64
+donors        "job": those of this node, with the key that its prolog has left for the job; or a list of addresses, host:port;
+              default: none, all pages are on the disk
+job           with a list of donors: the job's name, of which the key is
+key_file      with a list of donors: file with the job's key, mode 0600
+slab_mib      size of a slab, the same as that of the donors; default 64, and that of the node with "job"
+run           the node's folder with jobs' keys; default /run/tiresias/remote-memory
 least_kib     blocks from this size on are in the region; default 2048
 regions       programs of one launch that may have a region at the same time; default 1
 """
@@ -21,6 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.protocol.remote_memory_use import NODE_FOLDER
+from tiresias.services.remote_memory.client.job_region import job_region_settings
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.region.remote_region import LEAST_RESIDENT_PAGES
 from tiresias.services.wire.frames import BadFrame
@@ -30,7 +34,8 @@ from tiresias.services.wire.private_files import private_json, read_service_key
 
 VERSION = 1
 _DEFAULTS = {"slab_mib": 64, "least_kib": 2048, "regions": 1}
-_TEXTS = ("disk", "job", "key_file")
+_TEXTS = ("disk", "job", "key_file", "run")
+_OF_THE_JOB = "job"
 KEYS = ("version", "size_mib", "resident_mib", *_TEXTS, "donors", *_DEFAULTS)
 _LEAST_BLOCK_KIB = 64  # below it the pages of small objects would be in the region
 _LOCAL_JOB = "program"  # of a region without donors
@@ -93,19 +98,26 @@ def _checked(content: Mapping[str, Any]) -> ProgramSettings:
     size, resident = _whole(content, "size_mib", None), _whole(content, "resident_mib", None)
     if resident << 20 < LEAST_RESIDENT_PAGES * mmap.PAGESIZE:
         raise ValueError(f"resident_mib = {resident}; at least {LEAST_RESIDENT_PAGES * mmap.PAGESIZE} bytes are needed")
-    donors = _donors(content)
-    region = RegionSettings(
-        agent_identity(_text(content, "job", None if donors else _LOCAL_JOB), 0, 0),
-        _key(content) if donors else bytes(KEY_BYTES),
-        donors,
-        _absolute(content, "disk"),
-        (size << 20) // mmap.PAGESIZE,
-        slab_bytes=_whole(content, "slab_mib", _DEFAULTS["slab_mib"]) << 20,
-    )
+    region = _region(content, (size << 20) // mmap.PAGESIZE)
     least = _whole(content, "least_kib", _DEFAULTS["least_kib"])
     if least < _LEAST_BLOCK_KIB:
         raise ValueError(f"least_kib = {least}; at least {_LEAST_BLOCK_KIB} is needed")
     return ProgramSettings(region, resident << 20, least << 10, _whole(content, "regions", _DEFAULTS["regions"]))
+
+
+def _region(content: Mapping[str, Any], pages: int) -> RegionSettings:
+    disk = _absolute(content, "disk")
+    if content.get("donors") == _OF_THE_JOB:
+        return job_region_settings(disk, pages, Path(_text(content, "run", NODE_FOLDER)))
+    donors = _donors(content)
+    return RegionSettings(
+        agent_identity(_text(content, "job", None if donors else _LOCAL_JOB), 0, 0),
+        _key(content) if donors else bytes(KEY_BYTES),
+        donors,
+        disk,
+        pages,
+        slab_bytes=_whole(content, "slab_mib", _DEFAULTS["slab_mib"]) << 20,
+    )
 
 
 def _key(content: Mapping[str, Any]) -> bytes:
@@ -115,7 +127,7 @@ def _key(content: Mapping[str, Any]) -> bytes:
 def _donors(content: Mapping[str, Any]) -> tuple[str, ...]:
     found = content.get("donors", [])
     if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
-        raise ValueError("donors is no list of texts")
+        raise ValueError('donors is neither "job" nor a list of texts')
     return tuple(found)
 
 

@@ -29,10 +29,10 @@ def region_problem() -> str:
 def region_ability() -> str:
     """Return what programs of this user can have here, in one line."""
     if problem := region_problem():
-        return f"programs cannot have a region of remote memory: {problem}"
+        return f"this user's programs cannot have a region: {problem}"
     if reaches_system_calls():
-        return "programs can have a region of remote memory; system calls wait for its pages"
+        return "this user's programs can have a region; system calls wait for its pages"
     return (
-        "programs can have a region of remote memory; system calls other than transfers fail on pages that are not resident: "
+        "this user's programs can have a region; system calls other than transfers fail on pages that are not resident: "
         "let users read /dev/userfaultfd, or set vm.unprivileged_userfaultfd=1"
     )

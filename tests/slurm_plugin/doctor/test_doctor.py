@@ -53,7 +53,9 @@ def test_nodes_report_what_they_have(cluster_of: ClusterOf) -> None:
     for node in ("gpu01", "gpu02"):
         assert f"advice: image tools: {node}: {reasons}" in lines
         assert sum(line.startswith(f"advice: swap of a job: {node}: {swap}") for line in lines) == 1
-    assert len(lines) == 4
+        region = f"advice: regions of programs: {node}: this user's programs can"
+        assert sum(line.startswith(region) for line in lines) == 1
+    assert len(lines) == 6
 
 
 def test_a_user_without_rights_sees_the_command_that_grants_them(cluster_of: ClusterOf) -> None:

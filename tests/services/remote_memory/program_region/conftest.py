@@ -111,14 +111,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     def get(name: str, *options: str) -> Path:
         if not shutil.which(CC):
             pytest.skip("no C compiler")
-        if (name, *options) not in made:
+        key = (name, *options)
+        if key not in made:
             program = tmp_path_factory.mktemp(name) / name
             words = [CC, "-O2", "-Wall", "-Werror", "-fno-builtin-malloc", str(PROGRAMS / f"{name}.c"), *options]
             done = subprocess.run(
                 [*words, "-pthread", "-ldl", "-o", str(program)], capture_output=True, text=True, timeout=TIMEOUT_S
             )
             assert done.returncode == 0, done.stderr
-            made[(name, *options)] = program
-        return made[(name, *options)]
+            made[key] = program
+        return made[key]
 
     return get

@@ -39,10 +39,12 @@ elif WHAT == "terminate handler":
 elif WHAT == "kill program":
     print(handler(), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
+for _ in range(40 if WHAT == "passes" else 0):
+    np.negative(one, out=one)
 two = np.sqrt(one) * 2.0
 one += two
 del two
 three = np.zeros((512, 2048))
 assert not three.any()
 three[:] = one.reshape(three.shape)
-print(hashlib.sha256(one).hexdigest(), hashlib.sha256(three - 0.5).hexdigest())
+print(hashlib.sha256(one.data).hexdigest(), hashlib.sha256((three - 0.5).data).hexdigest())

@@ -23,7 +23,7 @@ def files() -> None:
         assert file.write(SENT) == SIZE
     same((FOLDER / "raw").read_bytes())
     with (FOLDER / "raw").open("rb", buffering=0) as file:
-        assert file.readinto(GOT) == SIZE
+        assert file.readinto(GOT.data) == SIZE
     same(GOT)
     SENT.tofile(FOLDER / "stream")
     same(np.fromfile(FOLDER / "stream", "uint8"))
@@ -40,7 +40,7 @@ def vectors(flags: int) -> None:
     file, done = os.open(FOLDER / "vectors", os.O_RDONLY | flags), 0
     GOT[:] = 0
     while done < SIZE:
-        done += os.preadv(file, [memoryview(GOT)[done:]], done)
+        done += os.preadv(file, [GOT.data[done:]], done)
     os.close(file)
     same(GOT)
 
@@ -60,14 +60,14 @@ def sockets(send: Callable[[socket.socket], object], receive: Callable[[socket.s
 def send_messages(one: socket.socket) -> None:
     done = 0
     while done < SIZE:
-        done += one.sendmsg([memoryview(SENT)[done:]])
+        done += one.sendmsg([SENT.data[done:]])
 
 
 files()
 vectors(0)
 vectors(os.O_DIRECT)
-sockets(lambda one: one.sendall(SENT), lambda other, at: other.recv_into(memoryview(GOT)[at:]))
-sockets(lambda one: one.sendall(SENT), lambda other, at: other.recv_into(GOT, SIZE, socket.MSG_WAITALL))
-sockets(send_messages, lambda other, at: other.recvmsg_into([memoryview(GOT)[at:]])[0])
+sockets(lambda one: one.sendall(SENT), lambda other, at: other.recv_into(GOT.data[at:]))
+sockets(lambda one: one.sendall(SENT), lambda other, at: other.recv_into(GOT.data, SIZE, socket.MSG_WAITALL))
+sockets(send_messages, lambda other, at: other.recvmsg_into([GOT.data[at:]])[0])
 assert len(set(os.urandom(2 << 20))) == 256
 print("same")
