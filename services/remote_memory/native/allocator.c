@@ -1,4 +1,4 @@
-/* malloc and its like: large blocks are in the region while it has room, all others are the C library's. */
+/* malloc and its like: large blocks are in the region while pages are free, all others are the C library's. */
 #include "real.h"
 #include "region.h"
 

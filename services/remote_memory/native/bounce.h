@@ -1,4 +1,4 @@
-/* Memory beside the region, through which system calls read and write it.
+/* Memory outside of the region, through which system calls read and write it.
  *
  * Without a privilege the kernel reports no faults of system calls: these fail with EFAULT where a page is not resident.
  * And a device that writes a page by itself (O_DIRECT) must not write one that leaves in the meantime. */

@@ -121,7 +121,8 @@ bool handler_send(struct handler *handler, const void *bytes, size_t size, const
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (count) {
         message.msg_control = &control, message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
+        control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        control.head.cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(&control.head), descriptors, count * sizeof(int));
     }
     ssize_t sent;

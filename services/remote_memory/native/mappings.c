@@ -1,4 +1,4 @@
-/* mmap and its like: large private anonymous memory that can be read and written is in the region while it has room.
+/* mmap and its like: large private anonymous memory that can be read and written is in the region while pages are free.
  *
  * Programs with an allocator of their own have small objects there, which they pass to system calls of any kind. So
  * mappings are taken only where system calls wait for pages. */
@@ -45,8 +45,8 @@ static void *map_over(void *address, size_t bytes, int protection, int flags) {
 EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
     if (flags & MAP_FIXED && region_meets(address, bytes))
         return map_over(address, bytes, protection, flags);
-    bool wanted = !address && bytes >= region_least() && is_plain(protection, flags) && userfault_reaches_system_calls();
-    void *found = wanted ? region_take_mapping(bytes) : NULL;
+    bool eligible = !address && bytes >= region_least() && is_plain(protection, flags) && userfault_reaches_system_calls();
+    void *found = eligible ? region_take_mapping(bytes) : NULL;
     return found ? found : REAL(mmap)(address, bytes, protection, flags, file, offset);
 }
 

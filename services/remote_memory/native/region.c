@@ -55,10 +55,10 @@ size_t region_least(void) {
 
 /* Between two pages without access: no other mapping becomes a part of it, and no run of pages goes beyond its end. */
 static char *map(int memory, size_t bytes) {
-    char *room = system_map(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    if (room == MAP_FAILED)
+    char *reserved = system_map(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (reserved == MAP_FAILED)
         return NULL;
-    char *found = system_map(room + PAGE, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory);
+    char *found = system_map(reserved + PAGE, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory);
     return found == MAP_FAILED || madvise(found, bytes, MADV_DONTFORK) != 0 ? NULL : found;
 }
 
@@ -161,10 +161,10 @@ static void end(void) {
     kill(getpid(), SIGBUS);
 }
 
-static bool ask(const void *bytes, size_t size, char *line, size_t room) {
+static bool ask(const void *bytes, size_t size, char *line, size_t line_size) {
     pthread_mutex_lock(&exchange);
-    bool ours = system_file_of(region.handler.control) == region.handler.file;
-    bool done = ours && handler_send(&region.handler, bytes, size, NULL, 0) && handler_line(&region.handler, line, room);
+    bool unchanged = system_file_of(region.handler.control) == region.handler.file;
+    bool done = unchanged && handler_send(&region.handler, bytes, size, NULL, 0) && handler_line(&region.handler, line, line_size);
     pthread_mutex_unlock(&exchange);
     if (!done)
         end();
@@ -221,16 +221,16 @@ size_t region_length(const void *block) {
 }
 
 bool region_resize(void *block, size_t old, size_t bytes) {
-    size_t had = pages_of(old), wanted = pages_of(bytes), first = page_at(block);
-    if (wanted <= had) {
-        if (wanted < had)
-            region_give((char *)block + wanted * PAGE, (had - wanted) * PAGE);
+    size_t had = pages_of(old), needed = pages_of(bytes), first = page_at(block);
+    if (needed <= had) {
+        if (needed < had)
+            region_give((char *)block + needed * PAGE, (had - needed) * PAGE);
         return true;
     }
     if (region.state != HERE)
         return false;
     pthread_mutex_lock(&allocation);
-    bool done = page_map_extend(&region.map, first + had, wanted - had);
+    bool done = page_map_extend(&region.map, first + had, needed - had);
     pthread_mutex_unlock(&allocation);
     return done;
 }

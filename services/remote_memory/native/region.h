@@ -19,7 +19,8 @@ bool region_meets(const void *address, size_t bytes);
 bool region_contains(const void *address, size_t bytes);
 
 /* Take a block of zeros at an address that is a multiple of `alignment`, a power of two; or a mapping, of which any part
- * may be given. Returns NULL without room, or without a region. Begins the region that the environment names. */
+ * may be given. Returns NULL where no such run of pages is free, or without a region. Begins the region that the
+ * environment names. */
 void *region_take(size_t bytes, size_t alignment);
 void *region_take_mapping(size_t bytes);
 

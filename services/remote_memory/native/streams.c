@@ -57,13 +57,13 @@ EXPORT size_t fwrite_unlocked(const void *from, size_t size, size_t count, FILE 
 }
 
 /* Programs compiled with _FORTIFY_SOURCE call these. */
-EXPORT size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream) {
+EXPORT size_t __fread_chk(void *to, size_t limit, size_t size, size_t count, FILE *stream) {
     size_t bytes;
-    if (__builtin_mul_overflow(size, count, &bytes) || bytes > room)
+    if (__builtin_mul_overflow(size, count, &bytes) || bytes > limit)
         __builtin_trap();
     return fread(to, size, count, stream);
 }
 
-EXPORT size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t count, FILE *stream) {
-    return __fread_chk(to, room, size, count, stream);
+EXPORT size_t __fread_unlocked_chk(void *to, size_t limit, size_t size, size_t count, FILE *stream) {
+    return __fread_chk(to, limit, size, count, stream);
 }

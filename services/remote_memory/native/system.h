@@ -17,7 +17,7 @@ int system_memory_file(size_t bytes);
 /* The same descriptor at a high number, where programs rarely choose one; it ends at exec. */
 int system_moved_up(int descriptor);
 
-/* The file behind a descriptor; 0 where it is closed. Programs that close all their descriptors reuse the numbers. */
+/* The inode of a descriptor; 0 where it is closed. Programs that close all their descriptors reuse the numbers. */
 ino_t system_file_of(int descriptor);
 
 /* A line on standard error: "tiresias: remote memory: PROGRAM (PID): ..." */

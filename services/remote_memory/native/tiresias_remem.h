@@ -33,12 +33,12 @@ extern "C" {
  * where it has none, a line on standard error has the reason. */
 bool tiresias_remem_open(const char *file);
 
-/* Allocate a block, which contains zeros. Returns NULL, with errno ENOMEM, where the region has no room or there is none. */
+/* Allocate a block, which contains zeros. Returns NULL, with errno ENOMEM, where no run of pages is free, or there is no region. */
 void *tiresias_remem_alloc(size_t bytes);
 
 /* Change the size of a block, which may move it; what is added beyond its
  * usable size contains zeros. Returns NULL, with errno ENOMEM, where
- * there is no room: the block is unchanged then. NULL for `block` allocates. */
+ * no run of pages is free: the block is unchanged then. NULL for `block` allocates. */
 void *tiresias_remem_realloc(void *block, size_t bytes);
 
 /* Free a block: its memory, and its pages on donors and disk, may be used again. NULL has no effect. */

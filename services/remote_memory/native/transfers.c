@@ -1,4 +1,4 @@
-/* System calls that read and write one range of memory: where it is in the region, through memory beside it. */
+/* System calls that read and write one range of memory: where it is in the region, through other memory. */
 #include "bounce.h"
 #include "real.h"
 #include "region.h"
@@ -123,22 +123,22 @@ EXPORT ssize_t send(int file, const void *from, size_t bytes, int flags) {
 }
 
 /* Programs compiled with _FORTIFY_SOURCE call these, with the size of the memory. */
-EXPORT ssize_t __read_chk(int file, void *to, size_t bytes, size_t room) {
-    return bytes > room ? (__builtin_trap(), -1) : read(file, to, bytes);
+EXPORT ssize_t __read_chk(int file, void *to, size_t bytes, size_t limit) {
+    return bytes > limit ? (__builtin_trap(), -1) : read(file, to, bytes);
 }
 
-EXPORT ssize_t __pread_chk(int file, void *to, size_t bytes, off_t offset, size_t room) {
-    return bytes > room ? (__builtin_trap(), -1) : pread(file, to, bytes, offset);
+EXPORT ssize_t __pread_chk(int file, void *to, size_t bytes, off_t offset, size_t limit) {
+    return bytes > limit ? (__builtin_trap(), -1) : pread(file, to, bytes, offset);
 }
 
-EXPORT ssize_t __pread64_chk(int file, void *to, size_t bytes, off_t offset, size_t room) {
-    return __pread_chk(file, to, bytes, offset, room);
+EXPORT ssize_t __pread64_chk(int file, void *to, size_t bytes, off_t offset, size_t limit) {
+    return __pread_chk(file, to, bytes, offset, limit);
 }
 
-EXPORT ssize_t __recv_chk(int file, void *to, size_t bytes, size_t room, int flags) {
-    return bytes > room ? (__builtin_trap(), -1) : recv(file, to, bytes, flags);
+EXPORT ssize_t __recv_chk(int file, void *to, size_t bytes, size_t limit, int flags) {
+    return bytes > limit ? (__builtin_trap(), -1) : recv(file, to, bytes, flags);
 }
 
-EXPORT ssize_t __recvfrom_chk(int file, void *to, size_t bytes, size_t room, int flags, struct sockaddr *from, socklen_t *size) {
-    return bytes > room ? (__builtin_trap(), -1) : recvfrom(file, to, bytes, flags, from, size);
+EXPORT ssize_t __recvfrom_chk(int file, void *to, size_t bytes, size_t limit, int flags, struct sockaddr *from, socklen_t *size) {
+    return bytes > limit ? (__builtin_trap(), -1) : recvfrom(file, to, bytes, flags, from, size);
 }

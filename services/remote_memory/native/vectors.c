@@ -1,4 +1,4 @@
-/* System calls that read and write several ranges: those in the region are replaced by memory beside it.
+/* System calls that read and write several ranges: those in the region are replaced by other memory.
  *
  * At most MOST bytes of the region in a call, which then does a part of its work, as it may. */
 #include "bounce.h"
@@ -32,12 +32,12 @@ static size_t region_bytes(const struct iovec *parts, size_t count) {
 }
 
 /* The ranges of the call, the last one shorter where MOST is reached. */
-static void fill(struct vector *vector, const struct iovec *parts, size_t count, size_t room) {
+static void fill(struct vector *vector, const struct iovec *parts, size_t count, size_t limit) {
     for (size_t at = 0, used = 0; at < count; at++) {
         struct iovec part = parts[at];
-        bool inside = region_meets(part.iov_base, part.iov_len), last = inside && part.iov_len > room - used;
+        bool inside = region_meets(part.iov_base, part.iov_len), last = inside && part.iov_len > limit - used;
         if (inside) {
-            part.iov_len = last ? room - used : part.iov_len;
+            part.iov_len = last ? limit - used : part.iov_len;
             part.iov_base = vector->memory + used;
             used += part.iov_len;
         }
@@ -53,11 +53,11 @@ static bool begin(struct vector *vector, const struct iovec *parts, size_t count
         errno = EINVAL;
         return false;
     }
-    size_t room = region_bytes(parts, count);
+    size_t limit = region_bytes(parts, count);
     vector->parts = bounce_new(count * sizeof *parts);
-    vector->memory = vector->parts ? bounce_new(room) : NULL;
+    vector->memory = vector->parts ? bounce_new(limit) : NULL;
     if (vector->memory)
-        fill(vector, parts, count, room);
+        fill(vector, parts, count, limit);
     return vector->memory;
 }
 

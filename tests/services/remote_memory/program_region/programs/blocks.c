@@ -97,7 +97,7 @@ static void resize(struct slot *slot, unsigned *seed) {
     fill(slot, kept, slot->seed);
 }
 
-/* A part of a mapping becomes zeros, or is unmapped: what is beside it stays. */
+/* A part of a mapping becomes zeros, or is unmapped: the rest stays. */
 static void cut(struct slot *slot, unsigned *seed) {
     size_t count = pages(slot->size) / PAGE, first = (size_t)rand_r(seed) % count, size = (count - first) / 2 * PAGE;
     if (madvise(slot->memory + first * PAGE, size, MADV_DONTNEED) != 0)
