@@ -19,6 +19,7 @@ from tiresias.services.remote_memory.donor.node_memory import NodeMemory, memory
 from tiresias.services.remote_memory.donor.slab_evictions import SlabEvictions
 from tiresias.services.remote_memory.donor.slab_memory_thread import SlabMemoryThread
 from tiresias.services.remote_memory.donor.slab_pool import SlabPool
+from tiresias.services.remote_memory.donor.slurm_allocation import SlurmAllocation
 from tiresias.services.remote_memory.donor.user_proofs import UserProofs
 from tiresias.services.remote_memory.messages.donor_messages import DonorStatistics, ProveUser, ReadDonorStatistics
 from tiresias.services.remote_memory.messages.job_key import job_key
@@ -66,6 +67,8 @@ class Donor:
         self._loop = ServerLoop(self, server, settings.stall_timeout_s, name="remote memory")
         self._loop.protect = settings.protect
         self._proofs = UserProofs(settings.munge, lambda: self._loop)
+        self._unallocated: int | None = None
+        self._slurm = SlurmAllocation(settings.slurm_node, self._allocated) if settings.slurm_node else None
         self._lowest_available = measured.available_bytes
         self._available_bytes = measured.available_bytes
         self._preallocating = 0
@@ -76,11 +79,15 @@ class Donor:
             Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
         thread = threading.Thread(target=self._memory.run)
         thread.start()
+        if self._slurm:
+            self._slurm.start()
         if self._settings.announce:
             _announce(self._settings.announce, {"address": self.address, "pid": os.getpid()})
         try:
             self._loop.run()
         finally:
+            if self._slurm:
+                self._slurm.stop()
             self._proofs.stop()
             self._memory.stop()
             thread.join()
@@ -99,6 +106,15 @@ class Donor:
             log_line(f"remote memory: {self._settings.memory}: {error}")
         else:
             self._loop.call(partial(self._measured, measured, held, time.monotonic()))
+
+    def _allocated(self, unallocated: int) -> None:
+        """Take how much Slurm has not allocated; runs in a thread of its own."""
+
+        def bound() -> None:
+            self._unallocated = unallocated
+            self._decisions.bound(unallocated)
+
+        self._loop.call(bound)
 
     def _measured(self, measured: NodeMemory, held: int, now: float) -> None:
         self._available_bytes = measured.available_bytes
@@ -165,6 +181,7 @@ class Donor:
             "ready": counts.ready,
             "mapped": counts.mapped,
             "leaving": counts.leaving,
+            "unallocated_bytes": self._unallocated,
             "available_slabs": self._available(),
             "slab_bytes": self._settings.slab_bytes,
             "held_bytes": self._memory.held_bytes,

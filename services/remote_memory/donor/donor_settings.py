@@ -8,6 +8,7 @@ slab_mib           size of a slab, the same on all nodes; default 64
 ready_slabs        slabs that are allocated before a client maps them; default 2
 client_slabs       bound of the slabs of one connection; default: all
 memory             /proc/meminfo (default), or the folder of the memory cgroup that the donor runs in
+slurm_node         Slurm's name of this node, whose jobs' memory is not lent; "" for none; default: the host's name
 poll_s             seconds between two measurements; default 0.02
 activity_timeout_s seconds for the answer to an activity query; default 0.2
 eviction_timeout_s seconds after which an evicted slab is released without an answer; default 1
@@ -19,6 +20,8 @@ announce           file that gets {"address", "pid"} when the donor is ready; op
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,11 +33,12 @@ from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 from tiresias.services.wire.private_files import private_json, read_service_key
 
 MOST_SLABS = 1 << 20
+_NODE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
 _REQUIRED = {"listen": str, "service_key_file": str}
 _WHOLE = ("most_mib", "headroom_mib", "slab_mib", "ready_slabs", "client_slabs")
 _SECONDS = {"poll_s": 0.02, "activity_timeout_s": 0.2, "eviction_timeout_s": 1.0, "stall_timeout_s": 20.0}
 _MAY_BE_ZERO = {"headroom_mib", "ready_slabs", "most_mib"}
-KEYS = (*_REQUIRED, *_WHOLE, *_SECONDS, "memory", "announce", "munge", "protect")
+KEYS = (*_REQUIRED, *_WHOLE, *_SECONDS, "memory", "announce", "munge", "protect", "slurm_node")
 
 
 class DonorSettings(NamedTuple):
@@ -56,6 +60,7 @@ class DonorSettings(NamedTuple):
     announce: Path | None
     munge: bool
     protect: str
+    slurm_node: str
 
 
 def read_donor_settings(path: Path) -> DonorSettings:
@@ -97,6 +102,7 @@ def _checked_settings(content: Mapping[str, Any]) -> DonorSettings:
         Path(_text(content, "announce", "")) if "announce" in content else None,
         _flag(content, "munge"),
         _protection(content.get("protect", PROTECT_NONE)),
+        _node(content),
     )
 
 
@@ -125,6 +131,13 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
     value = content.get(key, False)
     if not isinstance(value, bool):
         raise ValueError(f"{key} is true or false")
+    return value
+
+
+def _node(content: Mapping[str, Any]) -> str:
+    value = content.get("slurm_node", os.uname().nodename.partition(".")[0])
+    if not isinstance(value, str) or not _NODE.fullmatch(value):
+        raise ValueError("slurm_node is no name of a node")
     return value
 
 

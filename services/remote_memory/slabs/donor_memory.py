@@ -71,6 +71,7 @@ class DonorMemory:
     ) -> None:
         self._total, self._slab_bytes, self._headroom = total_bytes, slab_bytes, headroom_bytes
         self._most, self._ready, self._beta = most_slabs, ready_slabs, beta
+        self._bound = most_slabs
         self._average: float | None = None
         self._expected = 0.0
         self._growth = 0.0
@@ -95,6 +96,10 @@ class DonorMemory:
             kept = (1 - self._beta) ** periods
             self._average = kept * self._average + (1 - kept) * used_bytes
             self._averaged_at += periods * PERIOD_S
+
+    def bound(self, most_bytes: int) -> None:
+        """Bound the slabs further: to what Slurm has not allocated."""
+        self._bound = most_bytes // self._slab_bytes
 
     @property
     def average_bytes(self) -> float:
@@ -129,4 +134,4 @@ class DonorMemory:
 
     def _slabs_beside(self, used_bytes: float) -> int:
         spare = self._total - self._headroom - used_bytes
-        return max(0, min(self._most, int(spare // self._slab_bytes)))
+        return max(0, min(self._most, self._bound, int(spare // self._slab_bytes)))

@@ -53,6 +53,7 @@ class DonorProcess:
             "slab_mib": SLAB_MIB,
             "announce": str(self._announce),
             "poll_s": 0.02,
+            "slurm_node": "",
         }
         self.process: subprocess.Popen[bytes] | None = None
         self._cgroup = cgroup
