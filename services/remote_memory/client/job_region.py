@@ -45,7 +45,11 @@ def job_region_settings(
             content["job"], _number(environment, "SLURM_PROCID"), _number(environment, "SLURM_RESTART_COUNT")
         )
         key, donors = bytes.fromhex(content["key"]), tuple(content["donors"])
-        given = {"slab_bytes": content["slab_mib"] << 20, "munge": bool(content["munge"])}
+        given = {
+            "slab_bytes": content["slab_mib"] << 20,
+            "munge": bool(content["munge"]),
+            "near": tuple(content["near"]),
+        }
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{file}: {error!r}") from error
     return RegionSettings(identity, key, donors, disk, pages, **(given | options))

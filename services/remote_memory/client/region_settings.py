@@ -36,6 +36,7 @@ class RegionSettings:
         disk_timeout_s: Seconds that a write waits for a place in that queue before it fails.
         donor_timeout_s: Seconds without an answer after which a donor counts as lost.
         retry_s: Seconds until a lost donor is tried again; doubled with each failure up to 60 times as long.
+        near: Those of the donors that are under the leaf switch of this node; they are preferred.
         munge: Whether the user of this process is proved to donors by munge.
         promote_reads: Whether a page of a mapped slab that was read from the disk is sent to the donor.
     """
@@ -55,6 +56,7 @@ class RegionSettings:
     retry_s: float = 0.5
     promote_reads: bool = True
     munge: bool = False
+    near: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -77,6 +79,8 @@ class RegionSettings:
             raise UsageError(f"a key has {KEY_BYTES} bytes, not {len(self.key)}")
         if len(set(self.donors)) != len(self.donors):
             raise UsageError("a donor is listed twice")
+        if others := set(self.near) - set(self.donors):
+            raise UsageError(f"{min(others)} is near, and no donor")
         for donor in self.donors:
             _check_address(donor)
 

@@ -54,7 +54,7 @@ class SlabPlacements:
             return
         for slab in self._table.hot(now, self._settings.hot_slab):
             if slab not in self._placements and len(self._placements) < AT_ONCE:
-                rounds = candidate_donors(self._links.usable(), self._table.donors(), self._random)
+                rounds = candidate_donors(self._links.usable(), self._table.donors(), self._random, self._settings.near)
                 placement = self._placements[slab] = _Placement(rounds)
                 self._next_round(slab, placement, now)
 

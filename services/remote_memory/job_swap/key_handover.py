@@ -30,6 +30,7 @@ def hand_over(settings: SwapSettings, job: str, owner: FileOwner, requests: bool
         "job": name,
         "key": job_key(read_service_key(settings.service_key_file), name).hex(),
         "donors": settings.donors,
+        "near": settings.near,
         "slab_mib": settings.slab_bytes >> 20,
         "munge": settings.munge,
     }

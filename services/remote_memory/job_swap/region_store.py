@@ -64,5 +64,6 @@ def open_region(job: str, size: int, settings: SwapSettings) -> RegionStore:
             size // PAGE_BYTES,
             slab_bytes=settings.slab_bytes,
             munge=settings.munge,
+            near=settings.near,
         )
     )

@@ -2,6 +2,7 @@
 
 disk               folder on local disk for the copies of pages (of all pages where no donor has them); no tmpfs
 donors             addresses of donors, host:port; default: none
+near               those of the donors under the leaf switch of this node, which are preferred; default: none
 service_key_file   file with the service's key, mode 0600; needed with donors
 munge              whether this node proves its user to donors by munge; default false
 keys               which jobs get a key for regions of their own: "requests" (default, those with a request) or "all"
@@ -35,7 +36,7 @@ _TEXTS = {"run": NODE_FOLDER, "requests": "", "request_variable": VARIABLE, "ser
 _WHOLE = {"most_mib": 65536, "most_jobs": 1, "zram_mib": 0, "slab_mib": 64}
 _SECONDS = {"start_timeout_s": 15.0, "swap_off_timeout_s": 30.0}
 _MAY_BE_ZERO = {"zram_mib"}
-KEYS = ("disk", "donors", "cgroups", "control", "munge", "keys", *_TEXTS, *_WHOLE, *_SECONDS)
+KEYS = ("disk", "donors", "near", "cgroups", "control", "munge", "keys", *_TEXTS, *_WHOLE, *_SECONDS)
 
 
 class SwapSettings(NamedTuple):
@@ -55,6 +56,7 @@ class SwapSettings(NamedTuple):
     control: Path | None
     munge: bool
     keys: str
+    near: tuple[str, ...]
     start_timeout_s: float
     swap_off_timeout_s: float
 
@@ -95,6 +97,7 @@ def _checked(content: Mapping[str, Any]) -> SwapSettings:
         Path(control) if (control := _text(content, "control", _site_control())) else None,
         _flag(content, "munge"),
         _keys(content),
+        _near(content, donors),
         *(_seconds(content, key, default) for key, default in _SECONDS.items()),
     )
 
@@ -132,6 +135,13 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{key} is true or false")
     return value
+
+
+def _near(content: Mapping[str, Any], donors: tuple[str, ...]) -> tuple[str, ...]:
+    near = _texts(content, "near", ())
+    if others := set(near) - set(donors):
+        raise ValueError(f"near: {min(others)} is none of the donors")
+    return near
 
 
 def _keys(content: Mapping[str, Any]) -> str:

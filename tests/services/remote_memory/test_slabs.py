@@ -112,11 +112,14 @@ def test_hot_slabs_are_unmapped_and_in_order() -> None:
 def test_new_donors_are_queried_before_old_ones(donors: set[int], data: st.DataObject) -> None:
     names = {f"n{each}" for each in donors}
     old = data.draw(st.sets(st.sampled_from(sorted(names)))) if names else set()
-    rounds = list(candidate_donors(sorted(names), old, Random(data.draw(st.integers(0, 99)))))
+    near = data.draw(st.sets(st.sampled_from(sorted(names)))) if names else set()
+    rounds = list(candidate_donors(sorted(names), old, Random(data.draw(st.integers(0, 99))), near))
     asked = [donor for each in rounds for donor in each]
     assert all(1 <= len(each) <= 2 for each in rounds)
     assert sorted(asked) == sorted(names)
     assert set(asked[: len(names) - len(old)]) == names - old
+    for group in (asked[: len(names) - len(old)], asked[len(names) - len(old) :]):
+        assert [each in near for each in group] == sorted((each in near for each in group), reverse=True)
 
 
 def test_the_donor_with_the_most_free_slabs_is_chosen() -> None:

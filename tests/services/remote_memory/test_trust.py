@@ -163,6 +163,7 @@ def test_a_region_uses_the_key_that_the_prolog_has_left(start_donor: StartDonor,
         "donors": [donor.address],
         "slab_mib": 1,
         "munge": False,
+        "near": [],
     }
     (files / KEY).touch(mode=0o600)
     (files / KEY).write_text(json.dumps(content))

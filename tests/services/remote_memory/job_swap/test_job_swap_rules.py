@@ -136,6 +136,9 @@ def test_a_truncated_request_is_refused() -> None:
         ({"disk": "/var/tmp", "most_jobs": True}, "most_jobs = True"),
         ({"disk": "/var/tmp", "donors": "node7:9"}, "donors is no list"),
         ({"disk": "/var/tmp", "donors": ["node7:9"]}, "service_key_file is missing"),
+        ({"disk": "/var/tmp", "donors": [], "near": ["node7:9"]}, "near: node7:9 is none of the donors"),
+        ({"disk": "/var/tmp", "keys": "some"}, "keys is requests or all"),
+        ({"disk": "/var/tmp", "munge": 1}, "munge is true or false"),
         ({"disk": "/var/tmp", "start_timeout_s": 0}, "start_timeout_s = 0"),
     ],
 )
