@@ -115,7 +115,8 @@ static void drop(void) {
 bool region_begin(const char *file) {
     if (region.state != UNTRIED)
         return region.state == HERE;
-    int kept = errno;
+    int kept = errno, cancellation;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
     pthread_mutex_lock(&beginning);
     if (region.state == UNTRIED) {
         file = file ? file : getenv("TIRESIAS_REMEM_FILE");
@@ -125,6 +126,7 @@ bool region_begin(const char *file) {
         region.state = done ? HERE : ABSENT;
     }
     pthread_mutex_unlock(&beginning);
+    pthread_setcancelstate(cancellation, NULL);
     errno = kept;
     return region.state == HERE;
 }
@@ -161,11 +163,15 @@ static void end(void) {
     kill(getpid(), SIGBUS);
 }
 
+/* A thread that is cancelled in free() would leave the lock taken. */
 static bool ask(const void *bytes, size_t size, char *line, size_t line_size) {
+    int cancellation;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
     pthread_mutex_lock(&exchange);
     bool unchanged = system_file_of(region.handler.control) == region.handler.file;
     bool done = unchanged && handler_send(&region.handler, bytes, size, NULL, 0) && handler_line(&region.handler, line, line_size);
     pthread_mutex_unlock(&exchange);
+    pthread_setcancelstate(cancellation, NULL);
     if (!done)
         end();
     return done;

@@ -63,6 +63,10 @@ def execute(file: Path, program: list[str]) -> None:
     check_disk(settings)
     require_userfault()
     library = remem_source().built() / PRELOADED
+    if set(str(library)) & set(" :"):
+        raise Unavailable(
+            f"{library}: LD_PRELOAD takes no path with spaces or colons; set {environment.REMEM_LIBRARIES}"
+        )
     if not shutil.which(program[0]):
         raise Unavailable(f"{program[0]}: no such program")
     os.execvpe(program[0], program, program_environment(settings, file, library))
@@ -75,9 +79,11 @@ def remem_source() -> NativeSource:
 
 def program_environment(settings: ProgramSettings, file: Path, library: Path) -> dict[str, str]:
     """Return this process's environment with what the preloaded library reads; other preloaded libraries stay."""
-    before = os.environ.get("LD_PRELOAD", "")
+    before, path = os.environ.get("LD_PRELOAD", ""), os.environ.get("PYTHONPATH", "")
+    absolute = os.pathsep.join(str(Path(each).absolute()) for each in path.split(os.pathsep))  # the handler runs in /
     return {
         **os.environ,
+        **({"PYTHONPATH": absolute} if path else {}),
         "LD_PRELOAD": f"{library} {before}".strip(),
         environment.REMEM_FILE: str(file.absolute()),
         environment.REMEM_PYTHON: sys.executable,

@@ -33,6 +33,7 @@ from tiresias.services.wire.peer_identity import agent_identity
 from tiresias.services.wire.private_files import private_json, read_service_key
 
 VERSION = 1
+PAGE_BYTES = 4096  # as native/region.c has it
 _DEFAULTS = {"slab_mib": 64, "least_kib": 2048, "regions": 1}
 _TEXTS = ("disk", "job", "key_file", "run")
 _OF_THE_JOB = "job"
@@ -95,6 +96,8 @@ def check_disk(settings: ProgramSettings) -> None:
 
 
 def _checked(content: Mapping[str, Any]) -> ProgramSettings:
+    if mmap.PAGESIZE != PAGE_BYTES:
+        raise ValueError(f"this machine has pages of {mmap.PAGESIZE} bytes; regions of programs need {PAGE_BYTES}")
     size, resident = _whole(content, "size_mib", None), _whole(content, "resident_mib", None)
     if resident << 20 < LEAST_RESIDENT_PAGES * mmap.PAGESIZE:
         raise ValueError(f"resident_mib = {resident}; at least {LEAST_RESIDENT_PAGES * mmap.PAGESIZE} bytes are needed")

@@ -44,7 +44,7 @@ def test_random_operations_of_threads(launch: Launch, compiled: Compile) -> None
 @pytest.mark.long
 def test_many_random_operations(launch: Launch, compiled: Compile) -> None:
     launch.configure(least_kib=64)
-    for seed in range(2, 12):
+    for seed in range(2, 6):
         assert launch.run(compiled("blocks"), 8, 400, seed).startswith("same")
 
 
@@ -114,6 +114,10 @@ def test_transfers_reach_pages_that_are_not_resident(
 def test_children(launch: Launch, compiled: Compile, what: str, regions: int, printed: str) -> None:
     launch.configure(regions=regions)
     assert launch.run(compiled("children"), what) == printed
+
+
+def test_a_thread_that_is_cancelled_frees_its_block(launch: Launch, compiled: Compile) -> None:
+    assert launch.run(compiled("children"), "cancel") == "done\n"
 
 
 def test_operations_on_parts_of_mappings(launch: Launch, compiled: Compile) -> None:

@@ -81,6 +81,17 @@ def test_without_the_library_or_a_compiler(launch: Launch, tmp_path: Path) -> No
     assert "the libraries of remote memory are not built, and this host lacks make and a C compiler" in found
 
 
+def test_a_library_that_cannot_be_preloaded(launch: Launch, native: Path, tmp_path: Path) -> None:
+    shutil.copytree(native, tmp_path / "a b")
+    found = refusal(launch, TIRESIAS_REMEM_LIBRARIES=str(tmp_path / "a b"))
+    assert "LD_PRELOAD takes no path with spaces or colons" in found
+
+
+def test_a_relative_path_of_python_modules(launch: Launch) -> None:
+    launch.run(sys.executable, PROGRAMS / "arrays.py", PYTHONPATH="src:tests")
+    assert "pages in" in launch.line
+
+
 def test_the_job_of_the_node(launch: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run/jobs/812"
     folder.mkdir(parents=True)

@@ -1,9 +1,10 @@
-/* children touch | allocate | exec | has | descriptors | fixed: what children, and a program without its descriptors, have of a region.
+/* children touch | allocate | exec | has | descriptors | fixed | cancel: what children, and a program without its descriptors, have of a region.
  * Prints one line. */
 #define _GNU_SOURCE
 #include "checked.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -73,6 +74,30 @@ static void fixed(void) {
     printf("done\n");
 }
 
+static atomic_bool freed;
+
+static void *free_when_cancelled(void *memory) {
+    pthread_cancel(pthread_self());
+    free(memory);
+    freed = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* free() is no point of cancellation: it leaves no lock taken. */
+static void cancel(void) {
+    pthread_t thread;
+    void *result;
+    unsigned char *memory = block();
+    if (!contains(memory) || pthread_create(&thread, NULL, free_when_cancelled, memory) != 0)
+        wrong("no region, or no thread");
+    pthread_join(thread, &result);
+    free(block());
+    if (!freed || result != PTHREAD_CANCELED)
+        wrong("the thread was cancelled in free");
+    printf("done\n");
+}
+
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "";
     if (strcmp(what, "has") == 0) {
@@ -91,6 +116,8 @@ int main(int count, char **words) {
     }
     if (strcmp(what, "fixed") == 0)
         fixed();
+    else if (strcmp(what, "cancel") == 0)
+        cancel();
     else
         in_child(what);
     return 0;
