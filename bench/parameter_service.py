@@ -3,6 +3,8 @@
     aggregator   one aggregator on one core beside a bare loop that does as much: receives the same bytes of two clients, adds them,
                  copies the result and sends it to both. The ratio of the two rates; both runs alternate.
     iteration    two workers push and pull 33.5 MB each, through the service; also gloo's all-reduce and torch's rpc
+    update       CPU nanoseconds of an update for each element; with --torch also by PyTorch
+    torch        with --torch the same iteration and ratio with an aggregator that updates by PyTorch
     protect      the same iteration with "protect": "mac"; both runs alternate
     compression  bytes and time of zlib at level 1 and of shuffle-zlib on gradients; with --compress also the same iteration of a
                  job with "compress": "shuffle-zlib", and the bytes that its aggregator sent and received on loopback
@@ -37,6 +39,14 @@ from tiresias.services.parameter_service.agent.client_tensor import ClientTensor
 from tiresias.services.parameter_service.agent.service_client import ServiceClient
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.agent.tensor_directory import FileDirectory
+from tiresias.services.parameter_service.aggregator.optimizer_kernels import (
+    FusedAddition,
+    OptimizerKernel,
+    Slot,
+    StepNumbers,
+    optimizer_spec,
+)
+from tiresias.services.parameter_service.aggregator.torch_addition import torch_addition
 from tiresias.services.parameter_service.messages.agent_messages import InitTensor
 from tiresias.services.wire.channel import tuned
 from tiresias.services.wire.shuffled_payload import deflate_library, packed, unpack
@@ -44,6 +54,7 @@ from tiresias.services.wire.shuffled_payload import deflate_library, packed, unp
 WORKERS = 2
 BLOCK = 4 << 20
 SERVER_CORE, CLIENT_CORE = 0, 1
+NUMBERS = StepNumbers(3, 0.1)
 
 
 def core_of(number: int) -> int:
@@ -114,9 +125,9 @@ def timed_steps(count: int) -> Callable[[int, Callable[[], None]], list[float]]:
     return work
 
 
-def of_service(size: int, steps: int, protect: str = "none", compress: str = "none") -> float:
+def of_service(size: int, steps: int, protect: str = "none", compress: str = "none", torch: bool = False) -> float:
     """Seconds of an iteration of two workers."""
-    with AggregatorProcesses(1, 4 * size, protect=protect) as service:
+    with AggregatorProcesses(1, 4 * size, protect=protect, torch=torch) as service:
         for thread in Path(f"/proc/{service.processes[0].pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {core_of(SERVER_CORE)})
         job = service.job("bench", WORKERS, {f"t{at}": 0 for at in range(len(blocks(size)))}, compress=compress)
@@ -287,6 +298,26 @@ def _rpc_rank(file: str, rank: int, size: int, steps: int, queue: Any) -> None:
     rpc.shutdown()
 
 
+# -- the update -------------------------------------------------------------------------------------------------------------------
+
+
+def update_ns(fused: FusedAddition | None) -> dict[str, float]:
+    """CPU nanoseconds of an update for each element of a block with the gradients of two ranks, by optimizer."""
+    elements, found = BLOCK // 4, {}
+    chance = np.random.default_rng(0)
+    arrays = [np.abs(chance.normal(size=elements)).astype(np.float32) for _ in range(8)]
+    kernel = OptimizerKernel(np.dtype(np.float32), fused)
+    for name, options in (("sgd", {}), ("momentum", {"momentum": 0.9}), ("adam", {})):
+        spec = optimizer_spec("adam" if name == "adam" else "sgd", options)
+        old, new = (Slot(part[0], part[1 : 1 + spec.arrays]) for part in (arrays[2:5], arrays[5:8]))
+        updates = [
+            cpu_timed(lambda spec=spec, old=old, new=new: kernel.update(spec, NUMBERS, arrays[:2], old, new))[1]
+            for _ in range(10)
+        ]
+        found[name] = 1e9 * min(updates) / elements
+    return found
+
+
 # -- compression ------------------------------------------------------------------------------------------------------------------
 
 
@@ -346,6 +377,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=12, help="iterations of each; 12")
     parser.add_argument("--mb", type=float, default=33.5, help="MB of each worker, each way; 33.5")
     parser.add_argument("--compress", action="store_true", help="also iterations with shuffle-zlib, and their bytes")
+    parser.add_argument("--torch", action="store_true", help='also with "torch": true of the aggregator')
     args = parser.parse_args()
     size = int(args.mb * 1e6) // 4 * 4
     found: dict[str, list[float]] = {"service": [], "service_mac": [], "bare": [], "gloo": [], "rpc": []}
@@ -357,6 +389,8 @@ def main() -> int:
             found["bare"].append(bare(size, args.steps))
             found["service"].append(of_service(size, args.steps))
             found["service_mac"].append(of_service(size, args.steps, "mac"))
+            if args.torch:
+                found.setdefault("service_torch", []).append(of_service(size, args.steps, torch=True))
             if args.compress:
                 for name, compress in (("service_bytes", "none"), ("compressed", "shuffle-zlib")):
                     before = loopback_bytes()
@@ -373,6 +407,8 @@ def main() -> int:
         "bytes": size,
         "iteration_s": medians,
         "aggregator_of_bare": statistics.median(ratios),
+        "update_ns": {"numpy": update_ns(None)} | ({"torch": update_ns(torch_addition())} if args.torch else {}),
+        "torch_of_bare": medians["bare"] / medians["service_torch"] if args.torch else None,
         "mac_of_service": medians["service_mac"] / medians["service"],
         "loopback_bytes_of_iteration": {name: statistics.median(each) for name, each in counted.items()},
         "compression": compressed(size),

@@ -21,6 +21,7 @@ from tiresias.services.parameter_service.aggregator.execution_order import Execu
 from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob, JobEvents, replace_privately
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
 from tiresias.services.parameter_service.aggregator.migrations import Migrations
+from tiresias.services.parameter_service.aggregator.optimizer_kernels import optimizer_kernels
 from tiresias.services.parameter_service.aggregator.service_requests import ServiceRequests
 from tiresias.services.parameter_service.messages.aggregator_messages import (
     AdoptJob,
@@ -63,8 +64,9 @@ class Aggregator:
         self._service.loop = ServerLoop(self._service, None, settings.stall_timeout_s)
         identity = service_identity(f"aggregator-{os.getpid()}")
         self._migrations = Migrations(identity, settings.service_key, self._loop, self._service.report)
+        kernels = optimizer_kernels(settings.fused)  # of all jobs: one thread updates
         self._events = JobEvents(
-            self._migrations.left, self._all_pushed, self._migrations.admits, self._idle, self._busy
+            self._migrations.left, self._all_pushed, self._migrations.admits, self._idle, self._busy, kernels
         )
         self._load()
         self._loop.every_tick(self._tick)

@@ -7,6 +7,7 @@ memory_mib        bound of all jobs' tensors; the default is half of the node's 
 announce          file that gets {"address", "pid"} when the aggregator is ready; optional
 stall_timeout_s   seconds without a byte in the middle of a frame; default 60
 lost_rank_s       seconds that a step waits for a rank whose connection has ended and was not made again; default 60
+torch             true: the update of float32 by PyTorch, which is installed on the node (torch_addition.py); default false
 protect           "mac": frames are protected against changes on their way; default "none"
 """
 
@@ -17,10 +18,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.services.parameter_service.aggregator.optimizer_kernels import FusedAddition
+from tiresias.services.parameter_service.aggregator.torch_addition import torch_addition
 from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 from tiresias.services.wire.private_files import private_json, read_service_key
 
-KEYS = {"listen", "state", "service_key_file", "memory_mib", "announce", "stall_timeout_s", "lost_rank_s", "protect"}
+KEYS = {
+    "listen",
+    "state",
+    "service_key_file",
+    "memory_mib",
+    "announce",
+    "stall_timeout_s",
+    "lost_rank_s",
+    "torch",
+    "protect",
+}
 
 
 class AggregatorSettings(NamedTuple):
@@ -36,6 +49,7 @@ class AggregatorSettings(NamedTuple):
         stall_timeout_s: Seconds without a byte in the middle of a frame.
         protect: "none" or "mac": wire/frame_guard.py.
         lost_rank_s: Seconds that a step waits for a rank whose connection has ended.
+        fused: The fused multiply-add of float32; None for NumPy's.
     """
 
     host: str
@@ -47,6 +61,7 @@ class AggregatorSettings(NamedTuple):
     stall_timeout_s: float = 60.0
     protect: str = PROTECT_NONE
     lost_rank_s: float = 60.0
+    fused: FusedAddition | None = None
 
 
 def read_aggregator_settings(path: Path) -> AggregatorSettings:
@@ -70,6 +85,7 @@ def read_aggregator_settings(path: Path) -> AggregatorSettings:
             float(content.get("stall_timeout_s", 60.0)),
             _protection(content.get("protect", PROTECT_NONE)),
             float(content.get("lost_rank_s", 60.0)),
+            torch_addition() if _switch(content.get("torch", False)) else None,
         )
     except KeyError as error:
         raise UsageError(f"{path}: the key {error.args[0]} is missing") from error
@@ -86,6 +102,12 @@ def _host(text: str) -> str:
 def _positive(value: Any) -> int:
     if not isinstance(value, int) or value < 1:
         raise ValueError("memory_mib is a whole number above 0")
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("torch is true or false")
     return value
 
 

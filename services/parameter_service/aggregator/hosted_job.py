@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tiresias.errors import TiresiasError, UsageError
@@ -20,7 +21,7 @@ from tiresias.services.parameter_service.aggregator.gradient_transfers import gr
 from tiresias.services.parameter_service.aggregator.idle_window import IdleWindow
 from tiresias.services.parameter_service.aggregator.lost_ranks import LostRanks
 from tiresias.services.parameter_service.aggregator.master_copy import MasterCopy
-from tiresias.services.parameter_service.aggregator.optimizer_kernels import DTYPES, OptimizerKernel
+from tiresias.services.parameter_service.aggregator.optimizer_kernels import OptimizerKernel, optimizer_kernels
 from tiresias.services.parameter_service.aggregator.tensor_declaration import TensorDeclaration
 from tiresias.services.parameter_service.aggregator.tensor_file import (
     ACTIVE,
@@ -57,6 +58,7 @@ class JobEvents(NamedTuple):
         admits: Return whether the next idle window has the time to copy a tensor.
         idle: The idle window of the job begins.
         busy: It ends: a step of the job begins.
+        kernels: The updates of each dtype; none: those of NumPy.
     """
 
     left: Callable[[HostedJob, MasterCopy], None]
@@ -64,6 +66,7 @@ class JobEvents(NamedTuple):
     admits: Callable[[HostedJob, MasterCopy], bool] = lambda job, copy: True
     idle: Callable[[HostedJob], None] = lambda job: None
     busy: Callable[[HostedJob], None] = lambda job: None
+    kernels: Mapping[str, OptimizerKernel] = MappingProxyType({})
 
 
 class HostedJob:
@@ -92,7 +95,7 @@ class HostedJob:
         self.lost = LostRanks()
         self.window = IdleWindow()
         self._updated, self._pulled = set[str](), set[str]()  # tensors of this step
-        self._kernels = {name: OptimizerKernel(dtype) for name, dtype in DTYPES.items()}
+        self._kernels = events.kernels or optimizer_kernels()
 
     @classmethod
     def opened(cls, folder: Path, events: JobEvents) -> HostedJob:
@@ -124,9 +127,8 @@ class HostedJob:
 
     def needed(self, declaration: TensorDeclaration) -> int:
         """Return the memory of a tensor."""
-        workers = self.settings.workers
-        buffers = gradient_buffers(workers, self.settings.compress)
-        return file_bytes(declaration, workers) + buffers * declaration.bytes
+        buffers = gradient_buffers(self.settings.workers, self.settings.compress)
+        return file_bytes(declaration, self.settings.workers) + buffers * declaration.bytes
 
     def check_memory(self, declaration: TensorDeclaration, free_bytes: int) -> None:
         """Check both bounds.
@@ -227,7 +229,7 @@ class HostedJob:
     @property
     def answered(self) -> bool:
         """Whether no answer to an agent is on its way."""
-        return not any(connection.queued for connection in self.connections.values())
+        return not any(each.queued for each in self.connections.values())
 
     def commit_staged(self, name: str) -> MasterCopy:
         """Make a staged copy the master."""
@@ -248,8 +250,7 @@ class HostedJob:
     def note_moved(self, name: str) -> MasterCopy:
         """Replace a tensor that was given up by a note of its new place; return it."""
         copy = self.tensors.pop(name)
-        file = copy.file
-        moved = MovedTensor(file.moved_to, file.epoch, file.run)
+        moved = MovedTensor((file := copy.file).moved_to, file.epoch, file.run)
         replace_privately(file.path.with_suffix(".moved"), {"tensor": name, **moved._asdict()})
         self.moved[name] = moved
         copy.give_up()

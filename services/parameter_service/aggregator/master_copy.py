@@ -245,11 +245,7 @@ class MasterCopy:
             self._pulls.refuse(lambda step: self._fatal(step, text))
         if self.file.state != ACTIVE and waited_s > STAGED_WAIT_S:
             self._pulls.refuse(self._moved)  # the old master may have kept the tensor
-        if (
-            (move := self.move) is not None
-            and not self.leaving
-            and now - max(move.planned, self._updated_at) > move.within_s
-        ):
+        if self.move and not self.leaving and now - max(self.move.planned, self._updated_at) > self.move.within_s:
             self._leave()
             self._answer_pulls()
 

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from tiresias.errors import UsageError
 
 Array = NDArray[Any]
-CHUNK = 16384  # elements: 64 KiB of float32, several of which fit a core's second-level cache
+CHUNK = (
+    65536  # elements: 256 KiB of float32. In smaller ones the calls of NumPy take more than the memory that they save
+)
 DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 DEFAULTS: dict[str, dict[str, float]] = {
     "average": {},
@@ -81,10 +83,11 @@ class OptimizerKernel:
 
     Args:
         dtype: float32 or float64.
+        fused: The fused multiply-add of float32; by default by NumPy.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._averaged, self._chunk = np.empty(CHUNK, dtype), _Chunk(dtype)
+    def __init__(self, dtype: np.dtype[Any], fused: FusedAddition | None = None) -> None:
+        self._averaged, self._chunk = np.empty(CHUNK, dtype), _Chunk(dtype, fused or fused_by_numpy())
 
     def update(
         self, spec: OptimizerSpec, numbers: StepNumbers, gradients: Sequence[Array], old: Slot, new: Slot
@@ -121,7 +124,32 @@ class OptimizerKernel:
         return np.divide(mean, len(gradients), out=mean)
 
 
+def optimizer_kernels(fused: FusedAddition | None = None) -> dict[str, OptimizerKernel]:
+    """Return the kernel of each dtype for one thread."""
+    return {name: OptimizerKernel(dtype, fused) for name, dtype in DTYPES.items()}
+
+
 Apply = Callable[[Array, "_Chunk", Slot, Slot], None]
+FusedAddition = Callable[[Array, Array, float, Array], Array]
+
+
+def fused_by_numpy() -> FusedAddition:
+    """Return `add(base, values, factor, out)`, which writes base + factor * values in float32 with one rounding; of CHUNKs.
+
+    The product of two float32 numbers is exact in float64, so that the sum has one rounding (a second one differs in about one of
+    2^29 cases).
+    """
+    whole_one, whole_two = np.empty(CHUNK, np.float64), np.empty(CHUNK, np.float64)
+
+    def add(base: Array, values: Array, factor: float, out: Array) -> Array:
+        one, two = whole_one[: len(out)], whole_two[: len(out)]
+        one[:] = values
+        np.multiply(one, np.float64(np.float32(factor)), out=one)
+        two[:] = base
+        out[:] = np.add(one, two, out=one)
+        return out
+
+    return add
 
 
 def _cut(slot: Slot, part: slice) -> Slot:
@@ -149,32 +177,22 @@ class _Chunk:
 
     Args:
         dtype: float32 or float64.
+        fused: That addition in float32.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._single = dtype == np.float32
-        self._plain = np.empty(CHUNK, dtype)
-        self._one, self._two = np.empty(CHUNK, np.float64), np.empty(CHUNK, np.float64)
+    def __init__(self, dtype: np.dtype[Any], fused: FusedAddition) -> None:
+        self._single, self._fused = dtype == np.float32, fused
+        self._plain, self._product = np.empty(CHUNK, dtype), np.empty(CHUNK, dtype)
 
     def plain(self, count: int) -> Array:
         """Return scratch memory of the dtype."""
         return self._plain[:count]
 
     def add(self, base: Array, values: Array, factor: float, out: Array) -> Array:
-        """Write base + factor * values to `out`.
-
-        PyTorch's kernels use a fused multiply-add for it. In float32 the product of two numbers is exact in float64, so the sum
-        has one rounding here, too (a second one differs in about one of 2^29 cases).
-        """
-        count = len(out)
-        if not self._single:
-            return np.add(base, np.multiply(values, factor, out=self._two[:count]), out=out)
-        one, two = self._one[:count], self._two[:count]
-        one[:] = values
-        np.multiply(one, np.float64(np.float32(factor)), out=one)
-        two[:] = base
-        out[:] = np.add(one, two, out=one)
-        return out
+        """Write base + factor * values to `out`; PyTorch's kernels use a fused multiply-add for it."""
+        if self._single:
+            return self._fused(base, values, factor, out)
+        return np.add(base, np.multiply(values, factor, out=self._product[: len(out)]), out=out)
 
 
 def _sgd(options: Mapping[str, float], numbers: StepNumbers) -> Apply:

@@ -26,6 +26,7 @@ from tiresias.services.parameter_service.aggregator.aggregator_settings import r
 from tiresias.services.parameter_service.aggregator.hosted_job import HostedJob, JobEvents
 from tiresias.services.parameter_service.aggregator.lost_ranks import LostRanks
 from tiresias.services.parameter_service.aggregator.optimizer_kernels import (
+    CHUNK,
     OptimizerKernel,
     Slot,
     StepNumbers,
@@ -33,6 +34,7 @@ from tiresias.services.parameter_service.aggregator.optimizer_kernels import (
 )
 from tiresias.services.parameter_service.aggregator.tensor_declaration import declared
 from tiresias.services.parameter_service.aggregator.tensor_file import ACTIVE, TensorFile
+from tiresias.services.parameter_service.aggregator.torch_addition import torch_addition
 from tiresias.services.parameter_service.messages.agent_messages import InitTensor, Locate, Parameters, Pull, Push
 from tiresias.services.parameter_service.messages.aggregator_messages import AdoptJob, DropJob, ReadStatistics
 from tiresias.services.wire import refusal_codes
@@ -89,6 +91,17 @@ def test_a_round_waits_for_each_rank(deployment: Deployment, place: AggregatorPr
     assert two.parameters.tolist() == [-2, -2, -2, -2]
     assert one.channel.receive(one._place) == Parameters("a", 1)
     assert one.parameters.tolist() == [-2, -2, -2, -2]
+
+
+def test_an_aggregator_that_updates_by_pytorch(deployment: Deployment) -> None:
+    pytest.importorskip("torch", reason="the option is for nodes with PyTorch")
+    one, two = two_ranks(deployment, deployment.aggregator(torch=True))
+    one.init()
+    for rank in (one, two):
+        rank.push([1, 2, 3, 4], 0)
+        rank.channel.send(Pull("a", 1, 1))
+    assert one.channel.receive(one._place) == Parameters("a", 1)
+    assert one.parameters.tolist() == [-1, -2, -3, -4]
 
 
 def test_the_sum_does_not_depend_on_the_order_of_arrival(deployment: Deployment, place: AggregatorProcess) -> None:
@@ -376,6 +389,7 @@ def test_sigterm_ends_it(place: AggregatorProcess) -> None:
         ({"memory_mib": 0}, "memory_mib is a whole number above 0"),
         ({"service_key_file": "/nonexistent"}, "/nonexistent"),
         ({"protect": "tls"}, "protect is none or mac"),
+        ({"torch": "yes"}, "torch is true or false"),
         ({"state": None}, "config.json"),
     ],
 )
@@ -424,7 +438,10 @@ def test_one_client_serves_many_tensors_on_two_aggregators(deployment: Deploymen
 
 
 @given(
-    st.integers(1, 40000), st.sampled_from(["sgd", "adam"]), st.integers(1, 4), st.sampled_from(["float32", "float64"])
+    st.integers(1, 2 * CHUNK + 5),
+    st.sampled_from(["sgd", "adam"]),
+    st.integers(1, 4),
+    st.sampled_from(["float32", "float64"]),
 )
 def test_chunks_change_nothing(count: int, name: str, ranks: int, dtype: str) -> None:
     """The update of a whole array is that of its elements alone."""
@@ -445,6 +462,23 @@ def test_chunks_change_nothing(count: int, name: str, ranks: int, dtype: str) ->
     )
     assert new.parameters[part] == single.parameters
     assert np.abs(new.parameters - old.parameters).max() > 0
+
+
+@given(st.integers(1, 2 * CHUNK + 5), st.sampled_from(["plain", "momentum", "nesterov", "adam"]))
+def test_pytorch_makes_the_same_bits(count: int, kind: str) -> None:
+    pytest.importorskip("torch", reason="the option is for nodes with PyTorch")
+    options = {"momentum": {"momentum": 0.9, "dampening": 0.1}, "nesterov": {"momentum": 0.9, "nesterov": 1.0}}
+    spec = optimizer_spec("adam" if kind == "adam" else "sgd", {"weight_decay": 0.01} | options.get(kind, {}))
+    random = np.random.default_rng(count)
+    made = [np.abs(random.normal(size=count)).astype(np.float32) for _ in range(3)]
+    old, *news = (Slot(made[0].copy(), [each.copy() for each in made[1:]]) for _ in range(3))
+    gradients = [random.normal(size=count).astype(np.float32) for _ in range(2)]
+    for new, fused in zip(news, (None, torch_addition()), strict=True):
+        kernel = OptimizerKernel(np.dtype(np.float32), fused)
+        kernel.update(spec, StepNumbers(3, 0.1), gradients, old, Slot(new.parameters, new.state[: spec.arrays]))
+    assert news[0].parameters.tobytes() == news[1].parameters.tobytes()
+    for one, two in zip(news[0].state[: spec.arrays], news[1].state[: spec.arrays], strict=True):
+        assert one.tobytes() == two.tobytes()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -173,7 +173,7 @@ def test_a_gradient_is_refused_before_memory_is_allocated(deployment: Deployment
     assert (refused.code, text in refused.text) == (refusal_codes.FATAL, True), refused.text
 
 
-def test_a_rank_whose_file_has_no_compression_is_told_so(deployment: Deployment) -> None:
+def test_a_rank_whose_file_has_no_compression_ends_with_one_line(deployment: Deployment) -> None:
     job = deployment.job("job", RANKS, deployment.aggregator(), compress=SHUFFLE_ZLIB)
     rank = ServedRank(job(0)._replace(compress=SHUFFLE_ZLIB))
     with pytest.raises(StepRefused, match="the job file has 'none': register the job anew"):

@@ -137,7 +137,7 @@ def test_a_budget_of_zero_takes_no_jobs(folder: Path) -> None:
 
 
 def test_the_order_of_arrival_survives_another_manager(folder: Path) -> None:
-    """Three wait; the next manager knows their order, gives each the time to repeat, and forgets those that do not."""
+    """Three wait; the next manager has their order, gives each the time to repeat, and forgets those that do not."""
     manager = Admitting(folder, 1)
     assert manager.register("first", ALICE)
     for now_s, (job, uid) in enumerate((("b", BOB), ("a", CAROL), ("c", BOB)), 1000):
