@@ -181,8 +181,6 @@ class HostedJob:
         """Return the master copy of a file."""
         return MasterCopy(file, self.settings, self._kernels[file.declaration.dtype], self)
 
-    # -- what a master copy reports -----------------------------------------------------------------------------------------
-
     def left(self, copy: MasterCopy) -> None:
         """A tensor is to be copied to another aggregator."""
         self._events.left(self, copy)
@@ -250,7 +248,8 @@ class HostedJob:
     def note_moved(self, name: str) -> MasterCopy:
         """Replace a tensor that was given up by a note of its new place; return it."""
         copy = self.tensors.pop(name)
-        moved = MovedTensor((file := copy.file).moved_to, file.epoch, file.run)
+        file = copy.file
+        moved = MovedTensor(file.moved_to, file.epoch, file.run)
         replace_privately(file.path.with_suffix(".moved"), {"tensor": name, **moved._asdict()})
         self.moved[name] = moved
         copy.give_up()
