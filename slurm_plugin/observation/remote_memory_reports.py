@@ -13,7 +13,7 @@ from tiresias.slurm_plugin.observation.pooled_memory import remote_memory
 
 POLL_DIVISOR = 20.0  # a run is polled again after its run time divided by this
 SHORTEST_POLL_S, LONGEST_POLL_S = 5.0, 300.0
-CLOCKS_S = 60.0  # by which the clock of a node may be behind that of slurmctld
+CLOCKS_S = 60.0  # by which the clock of a node may be slower than that of slurmctld
 
 
 class _Poll(NamedTuple):

@@ -61,7 +61,7 @@ def show_node(node: str) -> NodeRecord:
     """Ask Slurm.
 
     Raises:
-        Unavailable: No answer within TIMEOUT_S, or it does not know the node.
+        Unavailable: No answer within TIMEOUT_S, or it has no such node.
     """
     command = ["scontrol", "--oneliner", "show", "node", node]
     try:

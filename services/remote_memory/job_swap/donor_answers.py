@@ -73,10 +73,10 @@ def _answer(address: str, key: bytes, slab_bytes: int) -> DonorAnswer:
             channel.close()
     except TiresiasError as error:
         return DonorAnswer(address, problem=str(error).removeprefix(f"{address}: "))
-    theirs, free = _slabs(answer)
-    if theirs != slab_bytes:
-        return DonorAnswer(address, problem=f"its slabs have {theirs >> 20} MiB, those of this node {slab_bytes >> 20}")
-    return DonorAnswer(address, free * theirs)
+    size, free = _slabs(answer)
+    if size != slab_bytes:
+        return DonorAnswer(address, problem=f"its slabs have {size >> 20} MiB, those of this node {slab_bytes >> 20}")
+    return DonorAnswer(address, free * size)
 
 
 def _slabs(answer: Any) -> tuple[int, int]:

@@ -70,9 +70,9 @@ def act_for_user(uid: int, gid: int) -> None:
     if number is None:
         raise OSError(errno.ENOSYS, f"the number of setgroups on {os.uname().machine} is not known")
     _checked(_LIBC.syscall(number, 0, None), "setgroups")
-    for change, wanted in ((_LIBC.setfsgid, gid), (_LIBC.setfsuid, uid)):
-        change(wanted)
-        if change(wanted) != wanted:  # the call returns the value before, and no error
+    for change, chosen in ((_LIBC.setfsgid, gid), (_LIBC.setfsuid, uid)):
+        change(chosen)
+        if change(chosen) != chosen:  # the call returns the value before, and no error
             raise OSError(errno.EPERM, os.strerror(errno.EPERM), "setfsuid")
 
 

@@ -26,7 +26,7 @@ from tiresias.services.remote_memory.messages.job_key import job_key
 
 pytestmark = pytest.mark.xdist_group("job swap")  # devices are the machine's
 
-NOBODY = 65534
+ANOTHER = 65534
 JOB, REQUEST = "7001", "remote-mem=320M"
 
 
@@ -138,20 +138,20 @@ def test_a_job_goes_on_from_the_disk_when_a_donor_is_killed(node_of: Callable[..
 
 
 def test_the_owner_alone_reads_the_files_of_a_job(node: SwapNode, tmp_path: Path) -> None:
-    """The user `nobody` has a control folder, which a link of that user leads elsewhere later."""
-    control_folder = control.job_folder(tmp_path / "control", NOBODY, JOB)
+    """Another user has a control folder, which a link of that user leads elsewhere later."""
+    control_folder = control.job_folder(tmp_path / "control", ANOTHER, JOB)
     control_folder.mkdir(parents=True)
     for each in (control_folder.parent, control_folder):
-        os.chown(each, NOBODY, NOBODY)
+        os.chown(each, ANOTHER, ANOTHER)
     for each in (tmp_path, *list(tmp_path.parents)[:2]):
         each.chmod(0o755)
     node.configure(control=str(tmp_path / "control"))
-    node.slurm = {"SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_GID": str(NOBODY), "SLURMD_NODENAME": "gpu01"}
+    node.slurm = {"SLURM_JOB_UID": str(ANOTHER), "SLURM_JOB_GID": str(ANOTHER), "SLURMD_NODENAME": "gpu01"}
     node.call("prolog", JOB, REQUEST)
     report = until(lambda: (found := node.files(JOB) / "report.json").exists() and found, "a report")
-    assert (report.stat().st_uid, stat.S_IMODE(report.stat().st_mode)) == (NOBODY, 0o600)
+    assert (report.stat().st_uid, stat.S_IMODE(report.stat().st_mode)) == (ANOTHER, 0o600)
     assert (report.parent.stat().st_uid, stat.S_IMODE(report.parent.stat().st_mode)) == (0, 0o711)
-    (use,) = until(lambda: remote_memory_use.read_all(control_folder, NOBODY), "it is published")
+    (use,) = until(lambda: remote_memory_use.read_all(control_folder, ANOTHER), "it is published")
     assert (use.node, use.requested, use.refused) == ("gpu01", 320 << 20, "")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
@@ -167,15 +167,15 @@ def test_the_prolog_hands_a_key_to_the_owner_of_a_job(node_of: Callable[..., Swa
     key.touch(mode=0o600)
     key.write_text(SERVICE_KEY.hex())
     node = node_of(donors=["127.0.0.1:1"], service_key_file=str(key))
-    node.slurm = {"SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_GID": str(NOBODY)}
+    node.slurm = {"SLURM_JOB_UID": str(ANOTHER), "SLURM_JOB_GID": str(ANOTHER)}
     handed = node.files(JOB) / KEY
     node.call("prolog", JOB)
     assert not handed.exists()
     node.configure(keys="all")
     node.call("prolog", JOB)
-    assert (handed.stat().st_uid, stat.S_IMODE(handed.stat().st_mode)) == (NOBODY, 0o600)
+    assert (handed.stat().st_uid, stat.S_IMODE(handed.stat().st_mode)) == (ANOTHER, 0o600)
     content = json.loads(handed.read_text())
-    assert content["job"] == f"{JOB}.uid{NOBODY}"
+    assert content["job"] == f"{JOB}.uid{ANOTHER}"
     assert bytes.fromhex(content["key"]) == job_key(SERVICE_KEY, content["job"])
     assert (content["donors"], content["slab_mib"], content["munge"]) == (["127.0.0.1:1"], 64, False)
     node.call("epilog", JOB)
