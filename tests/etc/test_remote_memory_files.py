@@ -69,4 +69,4 @@ def test_the_script_calls_its_part_with_the_environment_of_slurm(part: str, tmp_
     assert done.returncode == 0, done.stderr
     if part == "prolog":
         assert done.stderr.startswith("tiresias: remote memory: job 7 runs without it: ")
-        assert (tmp_path / "run/7.refused").exists()
+        assert (tmp_path / "run/jobs/7/refused").exists()
