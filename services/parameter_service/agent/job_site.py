@@ -1,4 +1,4 @@
-"""What a job file selects: who places the tensors, in which blocks, and whether iterations are reported."""
+"""What a job file selects: what places the tensors, in which blocks, and whether iterations are reported."""
 
 from __future__ import annotations
 

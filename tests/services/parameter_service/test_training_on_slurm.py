@@ -77,7 +77,7 @@ def test_two_jobs_train_as_alone_while_the_manager_is_killed(
 def test_a_job_resumes_after_the_loss_of_an_aggregators_node(
     cluster: Cluster, service_of: Callable[..., Service]
 ) -> None:
-    """Its state folder is lost with it. Nobody does anything: the program fails, starts again, and begins with its checkpoint."""
+    """Its state folder is lost with it. Without an intervention the program fails, starts again, and begins with its checkpoint."""
     service = service_of(2, period_s=2.0)
     service.start()
     until(service.published.exists, lambda: "the manager does not publish its address")

@@ -139,7 +139,7 @@ def test_what_is_refused(manager: Manager) -> None:
 
 @pytest.mark.parametrize("assigned", [False, True])
 def test_a_job_adds_tensors_later(manager: Manager, assigned: bool) -> None:
-    """The first ones stay where they are; a restarted manager knows all of them."""
+    """The first ones stay where they are; a restarted manager has all of them."""
     if assigned:
         manager.assigned("other")
         manager.assigned("a")
