@@ -15,6 +15,7 @@ from tests.services.remote_memory.conftest import StartDonor
 from tests.services.remote_memory.donors import until
 from tests.services.remote_memory.program_region.conftest import PROGRAMS, ROOT, TIMEOUT_S, Compile, Launch, env
 
+NATIVE = ROOT / "services/remote_memory/native"
 PAGES_IN = re.compile(r"(\d+) pages in \((\d+) from donors, (\d+) from the disk\), (\d+) out; [\d.]+ s of waits")
 
 
@@ -41,6 +42,13 @@ def test_random_operations_of_threads(launch: Launch, compiled: Compile) -> None
     assert pages_in(launch.line)[0] > 100
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_page_map_against_an_array(compiled: Compile, seed: int) -> None:
+    sources = [str(NATIVE / name) for name in ("page_map.c", "system.c")]
+    options = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GNU_SOURCE", "-g", f"-I{NATIVE}")
+    assert plain(compiled("page_map", *options, *sources), 3000, seed) == "same\n"
+
+
 @pytest.mark.long
 def test_many_random_operations(launch: Launch, compiled: Compile) -> None:
     launch.configure(least_kib=64)
@@ -61,8 +69,7 @@ def test_a_program_without_privileges_has_blocks_and_no_mappings(unprivileged: L
 
 
 def test_the_functions_of_the_header(launch: Launch, compiled: Compile, native: Path) -> None:
-    folder = ROOT / "services/remote_memory/native"
-    program = compiled("header", f"-I{folder}", f"-L{native}", f"-Wl,-rpath,{native}", "-ltiresias_remem")
+    program = compiled("header", f"-I{NATIVE}", f"-L{native}", f"-Wl,-rpath,{native}", "-ltiresias_remem")
     done = subprocess.run(
         [program, launch.file],
         capture_output=True,

@@ -1,8 +1,12 @@
-"""redis_values SOCKET: set, read and delete random values; what is read is what was set."""
+"""redis_values SOCKET: set, read and delete random values; what is read is what was set.
+
+A background save in a child, which does not have the region, fails and changes nothing.
+"""
 
 import random
 import socket
 import sys
+import time
 
 RANDOM = random.Random(1)
 CONNECTION = socket.socket(socket.AF_UNIX)
@@ -27,6 +31,14 @@ for key in RANDOM.sample(sorted(values), 800):
     assert ask(b"DEL", key) == b":1"
     del values[key]
     assert ask(b"GET", key) is None
+for key, value in values.items():
+    assert ask(b"GET", key) == value
+assert ask(b"BGSAVE") == b"+Background saving started"
+DEADLINE = time.monotonic() + 60
+while b"rdb_bgsave_in_progress:1" in (ask(b"INFO", b"persistence") or b""):
+    assert time.monotonic() < DEADLINE
+    time.sleep(0.1)
+assert b"rdb_last_bgsave_status:err" in (ask(b"INFO", b"persistence") or b"")
 for key, value in values.items():
     assert ask(b"GET", key) == value
 print("same")
