@@ -4,8 +4,9 @@
 
 A memory cgroup (v1) has the limit; a donor in it lends all but the headroom to a client outside of it, which has filled the slabs.
 A process in the cgroup then takes all of the limit less the headroom and what the donor itself needs. The same process runs without
-a donor in turns. `slowdown` is the median over the pairs of the time with by the time without, less 1; `oom` counts what the kernel
-killed in the cgroup, `reclaims` how often an allocation met the limit. Run as root.
+a donor in turns. `slowdown` is the median over the pairs of the time with by the time without, less 1; that of the seconds on a CPU
+depends less on other programs. `oom` counts what the kernel killed in the cgroup, `reclaims` how often an allocation met the limit.
+Run as root.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ ALLOCATOR = """
 import mmap, sys, time
 total, step = int(sys.argv[1]) << 20, 4 << 20
 memory = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-start = time.perf_counter()
+start, used = time.perf_counter(), time.process_time()
 for at in range(0, total, step):
     memory.madvise(23, at, min(step, total - at))
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time() - used)
 """
 
 
@@ -52,13 +53,14 @@ class Node:
         killed = dict(line.split() for line in (self.folder / "memory.oom_control").read_text().splitlines())
         return int(killed.get("oom_kill", 0)), int((self.folder / "memory.failcnt").read_text())
 
-    def allocate(self, mib: int) -> float:
-        """Run the process and return its seconds."""
+    def allocate(self, mib: int) -> tuple[float, float]:
+        """Run the process and return its seconds, and those of them on a CPU; nan where it was killed."""
         words = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.folder / "cgroup.procs")]
         done = subprocess.run(
             [*words, sys.executable, "-c", ALLOCATOR, str(mib)], capture_output=True, text=True, check=False
         )
-        return float(done.stdout) if done.returncode == 0 else float("nan")
+        seconds, cpu = done.stdout.split() if done.returncode == 0 else ("nan", "nan")
+        return float(seconds), float(cpu)
 
     def close(self) -> None:
         """Remove the cgroup, without processes by now."""
@@ -121,13 +123,20 @@ def paired(rounds: int, mib: int, headroom: int, folder: Path) -> dict[str, Any]
     return {
         "allocated_mib": need,
         "lent_mib": statistics.median(lent),
-        "seconds_alone": round(statistics.median(one for one, _ in pairs), 4),
-        "seconds_beside": round(statistics.median(other for _, other in pairs), 4),
-        "slowdown": round(statistics.median(other / one for one, other in pairs) - 1, 4),
-        "slowdowns": sorted(round(other / one - 1, 3) for one, other in pairs),
+        "seconds": _compared([(alone[0], beside[0]) for alone, beside in pairs]),
+        "cpu_seconds": _compared([(alone[1], beside[1]) for alone, beside in pairs]),
         "lowest_available_mib": min(lowest),
         "oom": killed,
         "reclaims": reclaims,
+    }
+
+
+def _compared(pairs: list[tuple[float, float]]) -> dict[str, Any]:
+    return {
+        "alone": round(statistics.median(one for one, _ in pairs), 4),
+        "beside": round(statistics.median(other for _, other in pairs), 4),
+        "slowdown": round(statistics.median(other / one for one, other in pairs) - 1, 4),
+        "slowdowns": sorted(round(other / one - 1, 3) for one, other in pairs),
     }
 
 
