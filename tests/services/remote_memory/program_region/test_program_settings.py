@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,9 @@ import pytest
 
 from tests.services.remote_memory.donors import JOB, SERVICE_KEY
 from tests.services.remote_memory.program_region.conftest import LAUNCHER, PROGRAMS, ROOT, UNPRIVILEGED, Launch, env
+from tiresias.services.remote_memory.job_swap.key_handover import hand_over
+from tiresias.services.remote_memory.job_swap.owner_files import FileOwner
+from tiresias.services.remote_memory.job_swap.swap_settings import read_swap_settings
 from tiresias.services.remote_memory.messages.job_key import job_key
 from tiresias.services.remote_memory.region.program_settings import read_program_settings
 
@@ -93,18 +97,19 @@ def test_a_relative_path_of_python_modules(launch: Launch) -> None:
 
 
 def test_the_job_of_the_node(launch: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "run/jobs/812"
-    folder.mkdir(parents=True)
-    file = folder / "region.json"
-    file.touch(mode=0o600)
-    key = job_key(SERVICE_KEY, "812.uid0").hex()
-    file.write_text(
-        json.dumps({"job": "812.uid0", "key": key, "donors": ["node07:7600"], "slab_mib": 32, "munge": False})
-    )
+    key, node = tmp_path / "service.key", tmp_path / "node.json"
+    for file in (key, node):
+        file.touch(mode=0o600)
+    key.write_text(SERVICE_KEY.hex())
+    content = {"disk": str(tmp_path), "donors": ["node07:7600"], "service_key_file": str(key), "slab_mib": 32}
+    node.write_text(json.dumps(content | {"run": str(tmp_path / "run")}))
+    hand_over(read_swap_settings(node), "812", FileOwner(os.getuid(), os.getgid()), requests=True)
     monkeypatch.setenv("SLURM_JOB_ID", "812")
     launch.configure(donors="job", run=str(tmp_path / "run"))
     found = read_program_settings(launch.file).region
-    assert (found.identity.job, found.donors, found.slab_bytes) == ("812.uid0", ("node07:7600",), 32 << 20)
+    name = f"812.uid{os.getuid()}"
+    assert (found.identity.job, found.donors, found.slab_bytes) == (name, ("node07:7600",), 32 << 20)
+    assert found.key == job_key(SERVICE_KEY, name)
 
 
 # The system call fails as under a seccomp filter of a container; loaded by the program itself, so that its children have it, too.
