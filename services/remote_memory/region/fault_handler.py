@@ -37,8 +37,8 @@ from tiresias.services.remote_memory.region.userfault import (
 from tiresias.services.remote_memory.region.write_stream import WriteStream
 from tiresias.services.wire.peer_identity import parsed_identity
 
-BATCH = 128  # pages that leave together
-RESERVE = 2 * MOST_WINDOW  # free pages that are kept, so that a fault does not wait until others have left
+BATCH = 256  # pages that leave together
+RESERVE = MOST_WINDOW + 256  # free pages that are kept, so that a fault does not wait until others have left
 SWITCH_INTERVAL_S = 0.0005  # after which the thread of the faults gets the interpreter's lock from another one
 FIRST_CHUNK = 16  # pages that follow the one that a thread waits for
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tiresias.services.remote_memory.region.resident_pages import ResidentPages, Run
 
 MOST_STREAMS = 8
-MOST_WINDOW = 256  # pages
+MOST_WINDOW = 512  # pages
 MOST_FIRST_WINDOW = 32
 WINDOWS_AHEAD = 4
 SKIPPED = 4096  # resident pages that a stream passes over without a fault, at most

@@ -14,8 +14,9 @@ from random import Random
 
 ABSENT, COMING, CLEAN, CHANGED = range(4)
 _ABSENT, _CLEAN, _CHANGED = (bytes([mark]) for mark in (ABSENT, CLEAN, CHANGED))
-RUN_PAGES = 128  # that leave together
+RUN_PAGES = 256  # that leave together
 KEPT = 8  # one of so many runs is kept when its while is over
+RECENT = 8  # one of so many resident pages has come in recently
 LEAST_RECENT = 64  # pages
 Run = tuple[int, int]  # the first page, and how many
 
@@ -35,7 +36,7 @@ class ResidentPages:
         self._recent: deque[Run] = deque()
         self._kept: list[Run] = []
         self._recent_pages = self._resident = self._coming = 0
-        self._least_recent = max(limit // 8, min(LEAST_RECENT, limit // 2))
+        self._least_recent = max(limit // RECENT // 2, min(LEAST_RECENT, limit // 2))
         self._random = random or Random()
 
     def __contains__(self, page: int) -> bool:
@@ -134,16 +135,14 @@ class ResidentPages:
         return _joined(sorted(chosen))
 
     def _victim(self) -> Run:
-        if self._kept and self._recent_pages <= self._least_recent:
+        while self._recent and self._recent_pages > max(self._least_recent, self._resident // RECENT):
+            self._kept.append(self._oldest_recent())
+        keep = bool(self._recent) and not self._random.randrange(KEPT)
+        if keep:
+            self._kept.append(self._oldest_recent())
+        if self._kept and (keep or self._recent_pages <= self._least_recent // 2):
             return self._random_kept()
-        oldest = self._oldest_recent()
-        while self._recent and self._resident - self._recent_pages <= self._limit - self._least_recent:
-            self._kept.append(oldest)  # there is room for it
-            oldest = self._oldest_recent()
-        if not self._kept or self._random.randrange(KEPT):
-            return oldest
-        self._kept.append(oldest)
-        return self._random_kept()
+        return self._oldest_recent()
 
     def _oldest_recent(self) -> Run:
         run = self._recent.popleft()

@@ -81,7 +81,7 @@ def test_the_marks_are_those_of_a_set_and_never_more_than_the_limit(
     assert not pages.resident
 
 
-@given(FAULTS, st.integers(16, 64), st.integers(1, 16))
+@given(FAULTS, st.integers(32, 64), st.integers(1, 8))
 def test_streams_request_absent_pages_once(faults: list[tuple[int, bool]], limit: int, most: int) -> None:
     """Follow random faults, each continued over a few pages, as the handler does; each page is in one place only."""
     pages = ModelledPages(limit)
