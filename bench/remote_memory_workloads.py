@@ -8,9 +8,10 @@ region    the array is a region (services/remote_memory/region) with two donors 
 job_swap  a memory cgroup with the same limit and the swap of a job with the same donors
 hdd       as disk, with the block cgroup limiting the disk to 150 MB/s and 100 requests per second: an emulated hard disk
 
-A limit is a share of the program's data, and its other anonymous memory as measured under `local`: interpreter and libraries, which
-are locked in memory under each way. Swap on disk takes idle memory of these as well, a region does not: that is not measured here.
-The region's own process (about 50 MiB) and the donors use memory in addition. Workloads: bench/remote_memory_programs.py, and redis with the ETC mix (bench/etc_client.py).
+A limit is a share of the program's data, its other anonymous memory as measured under `local`, and 16 MiB. Interpreter and
+libraries are locked in memory under each way: swap on disk takes idle memory of these as well, a region does not, and that is not
+measured here. The region's own process (about 50 MiB) and the donors use memory in addition. Workloads:
+bench/remote_memory_programs.py, and redis with the ETC mix (bench/etc_client.py).
 `ratio_to_disk` is the median over the rounds of the ratio within a round. A way that the machine lacks is left out, with a line.
 """
 
@@ -42,6 +43,7 @@ PROGRAM = Path(__file__).with_name("remote_memory_programs.py")
 BLOCKS = Path("/sys/fs/cgroup/blkio")
 HDD = {"read_bps": 150_000_000, "write_bps": 150_000_000, "read_iops": 100, "write_iops": 100}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+SLACK_MIB = 16  # for what a program allocates for a moment, and for page tables
 VALUE_BYTES = 430  # of redis for a key and its value, about
 Found = dict[str, Any]
 
@@ -126,7 +128,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 def limited(limit_kib: int, hdd: bool) -> Iterator[list[str]]:
     """Yield the beginning of a command that runs in a memory cgroup, and in one of the block devices."""
     with ExitStack() as stack:
-        groups = [stack.enter_context(swap.cgroup(secrets.token_hex(4), limit_kib * 1024 & -4096))]
+        groups = [stack.enter_context(swap.cgroup(secrets.token_hex(4), (limit_kib * 1024 & -4096) + SLACK_MIB * MIB))]
         groups += [stack.enter_context(slow_disk())] if hdd else []
         enter = " && ".join(f"echo $$ > {group / 'cgroup.procs'}" for group in groups)
         yield ["sh", "-c", f'{enter} && exec "$0" "$@"']

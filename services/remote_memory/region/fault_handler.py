@@ -37,7 +37,7 @@ from tiresias.services.remote_memory.region.userfault import (
 from tiresias.services.remote_memory.region.write_stream import WriteStream
 from tiresias.services.wire.peer_identity import parsed_identity
 
-BATCH = 256  # pages that leave together
+BATCH = 64  # pages that leave together
 RESERVE = MOST_WINDOW + 256  # free pages that are kept, so that a fault does not wait until others have left
 SWITCH_INTERVAL_S = 0.0005  # after which the thread of the faults gets the interpreter's lock from another one
 FIRST_CHUNK = 16  # pages that follow the one that a thread waits for
@@ -162,7 +162,7 @@ class FaultHandler:
 
     def _place(self, stream: ReadStream, first: int, count: int, page: int, buffer: PageBuffer, write: bool) -> None:
         """Put pages in place, that of the fault first. It is protected against writes, so that the next ones are noticed."""
-        end, written = first + count, stream.written and stream.sequential
+        end, written = first + count, stream.written and stream.continued > 0
         self._copy(page, 1, buffer, page - first, changed=write)
         self._copy(page + 1, min(FIRST_CHUNK, end - page - 1), buffer, page + 1 - first, written)
         stream.end = max(stream.end, end)

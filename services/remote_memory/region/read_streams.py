@@ -10,6 +10,8 @@ from tiresias.services.remote_memory.region.resident_pages import ResidentPages,
 MOST_STREAMS = 8
 MOST_WINDOW = 512  # pages
 MOST_FIRST_WINDOW = 32
+CONTINUED = 2  # faults, after which pages are requested ahead
+NOT_CONTINUED = 16  # streams of one fault, after which first windows are halved: a fault costs as much as many pages
 WINDOWS_AHEAD = 4
 SKIPPED = 4096  # resident pages that a stream passes over without a fault, at most
 
@@ -21,16 +23,16 @@ class ReadStream:
         window: How many pages come in at a fault.
         start: The first page of what came in last.
         end: The page after the last one that came in or is on its way.
-        sequential: Whether a fault has followed another one.
+        continued: How many faults have followed the first one.
         written: Whether the program has written to the pages of its last window.
         ahead: Runs that are on their way, in order.
     """
 
-    __slots__ = ("ahead", "end", "sequential", "start", "window", "written")
+    __slots__ = ("ahead", "continued", "end", "start", "window", "written")
 
     def __init__(self, page: int, window: int, written: bool) -> None:
         self.window, self.start, self.end, self.written = window, page, page, written
-        self.sequential = False
+        self.continued = 0
         self.ahead: deque[Run] = deque()
 
     def coming(self, page: int) -> Run | None:
@@ -49,7 +51,7 @@ class ReadStreams:
     def __init__(self, resident: ResidentPages, most_window: int) -> None:
         self._resident, self._most_window = resident, most_window
         self._streams: deque[ReadStream] = deque()  # that of the last fault is the last
-        self._first_window = 1
+        self._first_window, self._not_continued = 1, 0
         self.ended: list[ReadStream] = []
 
     def __iter__(self) -> Iterator[ReadStream]:
@@ -74,7 +76,7 @@ class ReadStreams:
     def next_run(self, stream: ReadStream) -> Run | None:
         """Return what is to be requested ahead for a stream; None where enough is on its way."""
         left = stream.window - sum(count for _, count in stream.ahead)
-        if not stream.sequential or left <= stream.window // 2 or len(stream.ahead) >= WINDOWS_AHEAD:
+        if stream.continued < CONTINUED or left <= stream.window // 2 or len(stream.ahead) >= WINDOWS_AHEAD:
             return None
         first = self.next_page(stream)
         return None if first is None else (first, self._resident.absent_run(first, left))
@@ -86,14 +88,15 @@ class ReadStreams:
                 stream.written = True
 
     def _continue(self, stream: ReadStream, write: bool) -> None:
-        if not stream.sequential:
-            self._first_window = min(2 * self._first_window, MOST_FIRST_WINDOW)
-        stream.sequential, stream.written = True, stream.written or write
+        if not stream.continued:
+            self._first_window, self._not_continued = min(2 * self._first_window, MOST_FIRST_WINDOW), 0
+        stream.continued, stream.written = stream.continued + 1, stream.written or write
         stream.window = min(self._most_window, stream.window * (4 if stream.window < MOST_FIRST_WINDOW else 2))
         self._streams.remove(stream)
         self._streams.append(stream)
 
     def _end(self, stream: ReadStream) -> None:
-        if not stream.sequential:
-            self._first_window = max(1, self._first_window // 2)
+        self._not_continued += not stream.continued
+        if self._not_continued == NOT_CONTINUED:
+            self._first_window, self._not_continued = max(1, self._first_window // 2), 0
         self.ended.append(stream)

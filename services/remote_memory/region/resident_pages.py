@@ -16,6 +16,7 @@ ABSENT, COMING, CLEAN, CHANGED = range(4)
 _ABSENT, _CLEAN, _CHANGED = (bytes([mark]) for mark in (ABSENT, CLEAN, CHANGED))
 RUN_PAGES = 256  # that leave together
 KEPT = 8  # one of so many runs is kept when its while is over
+LEAST_LEAVING = 64  # pages of a run are not divided
 RECENT = 8  # one of so many resident pages has come in recently
 LEAST_RECENT = 64  # pages
 Run = tuple[int, int]  # the first page, and how many
@@ -130,8 +131,12 @@ class ResidentPages:
         """Choose `count` or a few more resident pages, and return them as sorted runs; each must be removed."""
         chosen: list[Run] = []
         while count > 0 and (self._recent or self._kept):
-            chosen.append(self._victim())
-            count -= chosen[-1][1]
+            first, pages = self._victim()
+            if pages > max(count, LEAST_LEAVING):  # the rest of the run stays
+                self._kept.append((first + count, pages - count))
+                pages = count
+            chosen.append((first, pages))
+            count -= pages
         return _joined(sorted(chosen))
 
     def _victim(self) -> Run:

@@ -171,6 +171,8 @@ def test_a_stream_passes_over_resident_pages() -> None:
     stream.end = 64
     bring(marks, 63, 1)
     assert streams.at_fault(128, write=False) is stream
+    assert streams.next_run(stream) is None
+    assert streams.at_fault(128, write=False) is stream
     assert streams.next_run(stream) == (128, stream.window)
 
 
