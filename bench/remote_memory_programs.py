@@ -1,8 +1,8 @@
 """The programs of remote_memory_workloads.py: python bench/remote_memory_programs.py JSON
 
 The JSON names the workload, its MiB, the seconds, and for a region its donors, key, folder and resident bytes. Prints JSON: MiB of
-the data that the program used per second, its anonymous memory, and a region's statistics. The measurement begins after two passes
-over the data, and when a region's pages are on donors.
+the data that the program used per second, its anonymous memory before it had data, and a region's statistics. The measurement
+begins after two passes over the data, and when a region's pages are on donors.
 
 numpy_read      A matrix is multiplied by a vector and its transpose by the result, in blocks (a step of power iteration).
 numpy_write     Blocks are normalised in place and multiplied by a matrix of 16 columns.
@@ -164,6 +164,7 @@ def main() -> None:
     if options["workload"].startswith("torch"):
         import torch  # noqa: F401 - before its memory is locked
     lock_what_is_here()
+    before = anonymous_kib()
     with ExitStack() as stack:
         array, region = memory(options, ((options["mib"] << 20) // (4 * columns), columns), stack)
         filled(array)
@@ -178,7 +179,7 @@ def main() -> None:
             found["mib_per_s"] = round(measured(work, array.nbytes, options["seconds"], region), 1)
         if region is not None:
             found["region"] = region.statistics()
-        found["anonymous_kib"] = anonymous_kib()
+        found["before_kib"] = before
         print(json.dumps(found), flush=True)
         del array
 

@@ -8,9 +8,9 @@ region    the array is a region (services/remote_memory/region) with two donors 
 job_swap  a memory cgroup with the same limit and the swap of a job with the same donors
 hdd       as disk, with the block cgroup limiting the disk to 150 MB/s and 100 requests per second: an emulated hard disk
 
-A limit is a share of the program's data, its other anonymous memory as measured under `local`, and 16 MiB. Interpreter and
-libraries are locked in memory under each way: swap on disk takes idle memory of these as well, a region does not, and that is not
-measured here. The region's own process (about 50 MiB) and the donors use memory in addition. Workloads:
+A limit is the anonymous memory of a program before it has data, a share of the data, and 16 MiB; for redis a share of all.
+Interpreter and libraries are locked in memory under each way: swap on disk takes idle memory of these as well, a region does not,
+and that is not measured here. The region's own process (about 50 MiB) and the donors use memory in addition. Workloads:
 bench/remote_memory_programs.py, and redis with the ETC mix (bench/etc_client.py).
 `ratio_to_disk` is the median over the rounds of the ratio within a round. A way that the machine lacks is left out, with a line.
 """
@@ -61,13 +61,13 @@ class Workloads:
         self.folder, self.mib, self.seconds = folder, mib, seconds
         self.donors: list[str] = []
 
-    def run(self, workload: str, way: str, limit_kib: int, local_kib: int) -> Found:
+    def run(self, workload: str, way: str, limit_kib: int, share: float) -> Found:
         """Return what a program prints; nothing where the kernel killed it."""
         options: Found = {"workload": workload, "mib": self.mib, "seconds": self.seconds}
         if way == "region":
-            key, resident = (self.folder / "key").read_text(), (limit_kib - local_kib + self.mib * 1024) * 1024
+            key, resident = (self.folder / "key").read_text(), int(share * self.mib) * MIB
             options |= {"donors": self.donors, "key": key, "folder": str(self.folder), "slab_mib": swap.SLAB_MIB}
-            options |= {"resident": min(resident, self.mib * MIB)}
+            options |= {"resident": resident}
         with ExitStack() as stack:
             words = [sys.executable, str(PROGRAM), json.dumps(options)]
             if way not in ("local", "region"):
@@ -89,19 +89,24 @@ class Workloads:
             server = subprocess.Popen(words, stdout=subprocess.DEVNULL, cwd=self.folder)
             stack.callback(ended, server)
             wait_for(Path(path), server)
+            before = anonymous_kib(server.pid)
             client = EtcClient(path, self.mib // 2 * MIB // VALUE_BYTES)
             stack.callback(client.close)
             with suppress(ConnectionError):  # the kernel killed it
                 client.fill()
                 client.operations_per_s(self.seconds)
-                return {**client.operations_per_s(self.seconds), "anonymous_kib": anonymous_kib(server.pid)}
+                return {
+                    **client.operations_per_s(self.seconds),
+                    "before_kib": before,
+                    "data_kib": anonymous_kib(server.pid) - before,
+                }
         return {}
 
-    def measured(self, workload: str, way: str, limit_kib: int, local_kib: int) -> Found:
+    def measured(self, workload: str, way: str, limit_kib: int, share: float) -> Found:
         """Return the results of one program."""
         if workload == "redis":
             return self.redis(way, limit_kib)
-        return self.run(workload, way, limit_kib, local_kib)
+        return self.run(workload, way, limit_kib, share)
 
 
 def anonymous_kib(pid: int) -> int:
@@ -173,17 +178,19 @@ def lacking(way: str, workload: str) -> str:
 
 def measured(workloads: Workloads, names: list[str], ways: list[str], shares: list[float]) -> Found:
     """Return the results of one round: workload, share, way."""
-    found: Found = {name: {"local": workloads.measured(name, "local", 0, 0)} for name in names}
+    found: Found = {name: {"local": workloads.measured(name, "local", 0, 1.0)} for name in names}
     for way in ways:
         with started(way, workloads):
             for name in names:
                 if reason := lacking(way, name):
                     print(f"{name}, {way}: {reason}", file=sys.stderr)
                     continue
-                local = found[name]["local"]["anonymous_kib"]
+                before, data = (
+                    found[name]["local"]["before_kib"],
+                    found[name]["local"].get("data_kib", workloads.mib * 1024),
+                )
                 for share in shares:
-                    data = workloads.mib * 1024 if name != "redis" else local
-                    result = workloads.measured(name, way, local - int((1 - share) * data), local)
+                    result = workloads.measured(name, way, before + int(share * data), share)
                     found[name].setdefault(f"{share:.0%}", {})[way] = result
                     print(name, way, share, {key: result[key] for key in result if key != "region"}, file=sys.stderr)
     return found

@@ -139,18 +139,18 @@ class FaultHandler:
         self._keep_reserve()
 
     def _read(self, stream: ReadStream, page: int, write: bool) -> None:
-        count = self._resident.absent_run(page, stream.window)
+        first, count = self._streams.run_at(stream, page)
         if count > self._resident.free:
             self._send_out(max(self._batch, count - self._resident.free))
-        self._resident.come(page, count)
-        if self._stored.find(1, page, page + count) != -1:
-            self._pages.read_into(page, self._buffer.view[: count * self._size])
-            self._clear_unstored(page, count, self._buffer)
+        self._resident.come(first, count)
+        if self._stored.find(1, first, first + count) != -1:
+            self._pages.read_into(first, self._buffer.view[: count * self._size])
+            self._clear_unstored(first, count, self._buffer)
             self.counts["pages_in"] += count
-            self._place(stream, page, count, page, self._buffer, write)
+            self._place(stream, first, count, page, self._buffer, write)
         else:  # pages that never left are zero
             self.counts["zero_pages"] += count
-            self._place(stream, page, count, page, self._zeros, write)
+            self._place(stream, first, count, page, self._zeros, write)
 
     def _clear_unstored(self, first: int, count: int, buffer: PageBuffer) -> None:
         """Make the pages zero that never left, or were forgotten."""
@@ -186,10 +186,10 @@ class FaultHandler:
 
     def _allow_writes(self, page: int) -> None:
         self.counts["write_faults"] += 1
-        count = self._writes.at_fault(page)
+        first, count = self._writes.at_fault(page)
         self._streams.written(page)
-        self._resident.changed(page, count)
-        protect(self._userfault, self._address + page * self._size, count * self._size, on=False)
+        self._resident.changed(first, count)
+        protect(self._userfault, self._address + first * self._size, count * self._size, on=False)
 
     # -- pages that leave --------------------------------------------------------------------------------------------------------
 

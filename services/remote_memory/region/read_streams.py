@@ -24,15 +24,16 @@ class ReadStream:
         start: The first page of what came in last.
         end: The page after the last one that came in or is on its way.
         continued: How many faults have followed the first one.
+        backward: Whether the last one was at a lower address, as in a copy that begins at its end.
         written: Whether the program has written to the pages of its last window.
         ahead: Runs that are on their way, in order.
     """
 
-    __slots__ = ("ahead", "continued", "end", "start", "window", "written")
+    __slots__ = ("ahead", "backward", "continued", "end", "start", "window", "written")
 
     def __init__(self, page: int, window: int, written: bool) -> None:
         self.window, self.start, self.end, self.written = window, page, page, written
-        self.continued = 0
+        self.continued, self.backward = 0, False
         self.ahead: deque[Run] = deque()
 
     def coming(self, page: int) -> Run | None:
@@ -60,14 +61,22 @@ class ReadStreams:
     def at_fault(self, page: int, write: bool) -> ReadStream:
         """Return the stream of a fault of an absent page; a new one where it continues none. A replaced one is in `ended`."""
         for stream in reversed(self._streams):
-            if stream.coming(page) or self.next_page(stream) == page:
-                self._continue(stream, write)
+            forward = stream.coming(page) is not None or self.next_page(stream) == page
+            if forward or self._resident.last_absent(stream.start, SKIPPED) == page:
+                self._continue(stream, write, backward=not forward)
                 return stream
         if len(self._streams) == MOST_STREAMS:
             self._end(self._streams.popleft())
         stream = ReadStream(page, min(self._first_window, self._most_window), write)
         self._streams.append(stream)
         return stream
+
+    def run_at(self, stream: ReadStream, page: int) -> Run:
+        """Return the absent pages that come in at a fault."""
+        if stream.backward:
+            count = self._resident.absent_run_to(page, stream.window)
+            return page - count + 1, count
+        return page, self._resident.absent_run(page, stream.window)
 
     def next_page(self, stream: ReadStream) -> int | None:
         """Return the page whose fault continues a stream: the first absent one after its end."""
@@ -76,7 +85,12 @@ class ReadStreams:
     def next_run(self, stream: ReadStream) -> Run | None:
         """Return what is to be requested ahead for a stream; None where enough is on its way."""
         left = stream.window - sum(count for _, count in stream.ahead)
-        if stream.continued < CONTINUED or left <= stream.window // 2 or len(stream.ahead) >= WINDOWS_AHEAD:
+        if (
+            stream.backward
+            or stream.continued < CONTINUED
+            or left <= stream.window // 2
+            or len(stream.ahead) >= WINDOWS_AHEAD
+        ):
             return None
         first = self.next_page(stream)
         return None if first is None else (first, self._resident.absent_run(first, left))
@@ -87,9 +101,10 @@ class ReadStreams:
             if stream.start <= page < stream.end:
                 stream.written = True
 
-    def _continue(self, stream: ReadStream, write: bool) -> None:
+    def _continue(self, stream: ReadStream, write: bool, backward: bool) -> None:
         if not stream.continued:
             self._first_window, self._not_continued = min(2 * self._first_window, MOST_FIRST_WINDOW), 0
+        stream.backward = backward
         stream.continued, stream.written = stream.continued + 1, stream.written or write
         stream.window = min(self._most_window, stream.window * (4 if stream.window < MOST_FIRST_WINDOW else 2))
         self._streams.remove(stream)

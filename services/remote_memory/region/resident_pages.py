@@ -72,9 +72,22 @@ class ResidentPages:
         """Return how many pages from this one on are absent, at most `most`."""
         return self._run(page, most, _ABSENT)
 
+    def last_absent(self, page: int, within: int) -> int | None:
+        """Return the last absent page of the `within` pages before this one."""
+        found = self._marks.rfind(_ABSENT, max(0, page - within), page)
+        return None if found == -1 else found
+
+    def absent_run_to(self, page: int, most: int) -> int:
+        """Return how many pages up to this one are absent, at most `most`."""
+        return self._run_to(page, most, _ABSENT)
+
     def clean_run(self, page: int, most: int) -> int:
         """Return how many pages from this one on are resident and not changed, at most `most`."""
         return self._run(page, most, _CLEAN)
+
+    def clean_run_to(self, page: int, most: int) -> int:
+        """Return how many pages up to this one are resident and not changed, at most `most`."""
+        return self._run_to(page, most, _CLEAN)
 
     def changed_runs(self, first: int, count: int) -> list[Run]:
         """Return the runs of changed pages among resident ones."""
@@ -87,6 +100,10 @@ class ResidentPages:
     def _run(self, page: int, most: int, mark: bytes) -> int:
         part = self._marks[page : page + most]
         return len(part) - len(part.lstrip(mark))
+
+    def _run_to(self, page: int, most: int, mark: bytes) -> int:
+        part = self._marks[max(0, page - most + 1) : page + 1]
+        return len(part) - len(part.rstrip(mark))
 
     # -- changes -----------------------------------------------------------------------------------------------------------------
 

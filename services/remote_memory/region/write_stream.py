@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tiresias.services.remote_memory.region.resident_pages import ResidentPages
+from tiresias.services.remote_memory.region.resident_pages import ResidentPages, Run
 
 
 class WriteStream:
-    """The write faults of a region.
+    """The write faults of a region, in ascending or descending order.
 
     Args:
         resident: The region's pages.
@@ -15,11 +15,15 @@ class WriteStream:
 
     def __init__(self, resident: ResidentPages, most: int) -> None:
         self._resident, self._most = resident, most
-        self._next, self._window = -1, 1
+        self._last: Run = (-1, 0)
+        self._window = 1
 
-    def at_fault(self, page: int) -> int:
-        """Return how many pages from this one on are allowed: resident ones that were not changed, at least 1."""
-        self._window = min(2 * self._window, self._most) if page == self._next else 1
-        count = max(1, self._resident.clean_run(page, self._window))
-        self._next = page + count
-        return count
+    def at_fault(self, page: int) -> Run:
+        """Return the pages that may be written: this one and resident ones next to it that were not changed."""
+        backward = page == self._last[0] - 1
+        in_sequence = backward or page == sum(self._last)
+        self._window = min(2 * self._window, self._most) if in_sequence else 1
+        search = self._resident.clean_run_to if backward else self._resident.clean_run
+        count = max(1, search(page, self._window))
+        self._last = (page - count + 1 if backward else page, count)
+        return self._last

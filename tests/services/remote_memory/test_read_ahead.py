@@ -87,7 +87,8 @@ def test_streams_request_absent_pages_once(faults: list[tuple[int, bool]], limit
     pages = ModelledPages(limit)
     streams = ReadStreams(pages.marks, most)
     for start, write in faults:
-        for page in range(start, min(start + 5, PAGES)):
+        following = range(start, min(start + 5, PAGES)) if start % 3 else range(start, max(start - 5, -1), -1)
+        for page in following:
             if page not in pages.marks:
                 _fault(pages, streams, page, write)
             pages.check()
@@ -102,7 +103,8 @@ def _fault(pages: ModelledPages, streams: ReadStreams, page: int, write: bool) -
     run = stream.coming(page)
     if run is None:
         assert page not in pages.coming
-        run = (page, pages.marks.absent_run(page, stream.window))
+        run = streams.run_at(stream, page)
+        assert run[0] <= page < sum(run)
         if run[1] > pages.marks.free:
             pages.send_out(run[1] - pages.marks.free)
     else:
@@ -138,14 +140,16 @@ def windows(faults: Iterator[int] | list[int], pages: int = 1 << 14, most: int =
         if page in marks:
             continue
         stream = streams.at_fault(page, write=False)
-        found.append(marks.absent_run(page, stream.window))
-        bring(marks, page, found[-1])
-        stream.end = page + found[-1]
+        first, count = streams.run_at(stream, page)
+        found.append(count)
+        bring(marks, first, count)
+        stream.start, stream.end = first, max(stream.end, first + count)
     return found
 
 
 def test_windows_grow_while_faults_are_in_sequence() -> None:
     assert windows(list(range(1000)))[:6] == [1, 4, 16, 64, 128, 256]
+    assert windows(list(range(1000, 0, -1)))[:6] == [1, 4, 16, 64, 128, 256]
 
 
 @pytest.mark.parametrize("streams", [2, 5, MOST_STREAMS])
@@ -200,7 +204,9 @@ def test_write_windows_grow_and_stay_within_clean_pages() -> None:
     writes, found, page = WriteStream(marks, 64), [], 0
     while page < 40:
         found.append(writes.at_fault(page))
-        marks.changed(page, found[-1])
-        page += found[-1]
-    assert found == [1, 2, 4, 8, 16, 9]
-    assert writes.at_fault(65) == 1
+        marks.changed(*found[-1])
+        page = sum(found[-1])
+    assert [count for _, count in found] == [1, 2, 4, 8, 16, 9]
+    assert writes.at_fault(65) == (65, 1)
+    bring(marks, 80, 40)
+    assert [writes.at_fault(page) for page in (119, 118, 116)] == [(119, 1), (117, 2), (113, 4)]

@@ -107,6 +107,16 @@ def test_interleaved_streams_of_reads_and_writes_have_the_content_of_arrays(regi
     assert found["ahead_pages"] > PAGES // 4
 
 
+def test_copies_that_begin_at_their_end_bring_in_many_pages(region: RemoteRegion) -> None:
+    array = region.array((PAGES, 512), "int64")
+    for value in (1, 2):
+        before = region.statistics()["faults"]
+        for row in range(PAGES - 1, -1, -1):
+            array[row] = value * row
+        assert region.statistics()["faults"] - before < PAGES // 2
+    assert (array[:, 7] == 2 * np.arange(PAGES)).all()
+
+
 def test_pages_that_were_only_read_leave_without_a_write(region: RemoteRegion) -> None:
     array = region.array((PAGES, 512))
     array[:] = 1.0
