@@ -4,7 +4,8 @@
 
 local     all memory is here
 disk      a memory cgroup with a limit and a swap file on the local disk
-region    the array is a region (services/remote_memory/region) with two donors on this machine, and as much memory here
+region    the array is a region (services/remote_memory/region) with two donors on this machine, and as much memory here; redis has
+          its large blocks there by the launcher of that folder
 job_swap  a memory cgroup with the same limit and the swap of a job with the same donors
 hdd       as disk, with the block cgroup limiting the disk to 150 MB/s and 100 requests per second: an emulated hard disk
 
@@ -35,6 +36,8 @@ from typing import Any
 
 import remote_memory_swap as swap
 from etc_client import EtcClient
+
+from tiresias.services.remote_memory.messages.job_key import job_key
 
 MIB = 1 << 20
 WAYS = ("disk", "region", "job_swap")
@@ -79,12 +82,27 @@ class Workloads:
             raise SystemExit(f"{workload} ended with {done.returncode}: {done.stderr.strip()}")
         return dict(json.loads(done.stdout))
 
-    def redis(self, way: str, limit_kib: int) -> Found:
+    def launcher(self, share: float) -> list[str]:
+        """Return the beginning of a command whose program has its large blocks in a region (LD_PRELOAD)."""
+        file, key = self.folder / "program.json", self.folder / "job-key"
+        content = {"size_mib": 2 * self.mib, "resident_mib": int(share * self.mib / 2), "disk": str(self.folder)}
+        content |= {"donors": self.donors, "job": "job-1", "key_file": str(key), "slab_mib": swap.SLAB_MIB}
+        for path, text in (
+            (file, json.dumps(content)),
+            (key, job_key(bytes.fromhex((self.folder / "key").read_text()), "job-1").hex()),
+        ):
+            path.touch(mode=0o600)
+            path.write_text(text)
+        return [sys.executable, "-m", "tiresias.services.remote_memory.region", "run", str(file), "--"]
+
+    def redis(self, way: str, limit_kib: int, share: float) -> Found:
         """Return the requests per second of redis, and its memory."""
         path = str(self.folder / f"{secrets.token_hex(4)}.sock")
         words = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
         with ExitStack() as stack:
-            if way != "local":
+            if way == "region":
+                words = self.launcher(share) + words
+            elif way != "local":
                 words = stack.enter_context(limited(limit_kib, way == "hdd")) + words
             server = subprocess.Popen(words, stdout=subprocess.DEVNULL, cwd=self.folder)
             stack.callback(ended, server)
@@ -105,7 +123,7 @@ class Workloads:
     def measured(self, workload: str, way: str, limit_kib: int, share: float) -> Found:
         """Return the results of one program."""
         if workload == "redis":
-            return self.redis(way, limit_kib)
+            return self.redis(way, limit_kib, share)
         return self.run(workload, way, limit_kib, share)
 
 
@@ -169,8 +187,6 @@ def lacking(way: str, workload: str) -> str:
     """Return why a way is left out; nothing where it is not."""
     if workload == "redis" and not shutil.which("redis-server"):
         return "redis-server is not installed"
-    if workload == "redis" and way == "region":
-        return "redis allocates its memory itself: a region is for NumPy arrays and torch tensors"
     if way != "region" and (os.geteuid() != 0 or not swap.MEMORY.is_dir()):
         return "root and a memory cgroup (v1) are needed"
     return ""

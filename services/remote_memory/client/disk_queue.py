@@ -49,8 +49,8 @@ class DiskQueue:
 
     def has_place(self, page: int, pages: int) -> bool:
         """Return whether these pages may be added. O(pages)."""
-        room = self._most_pages - len(self._runs)
-        return pages <= room or sum(at not in self._runs for at in range(page, page + pages)) <= room
+        free = self._most_pages - len(self._runs)
+        return pages <= free or sum(at not in self._runs for at in range(page, page + pages)) <= free
 
     def add(self, page: int, content: memoryview) -> int:
         """Add consecutive pages and return the run's number. O(pages)."""
