@@ -236,10 +236,16 @@ def serve(handler: FaultHandler, pages: RemotePages, control: socket.socket, use
         busy = handler.work() or pages in ready
 
 
+def ignore_signals() -> None:
+    """Leave to the program what a terminal or Slurm sends to all processes of a step: the handler ends after it."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(each, signal.SIG_IGN)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Serve a region; return the exit code."""
     control_fd, userfault, memory = map(int, argv or sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides about it
+    ignore_signals()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     control = socket.socket(fileno=control_fd)
     stream = control.makefile("r")

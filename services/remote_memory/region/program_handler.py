@@ -18,19 +18,12 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
-from tiresias.services.remote_memory.region.fault_handler import SWITCH_INTERVAL_S, FaultHandler, serve
+from tiresias.services.remote_memory.region.fault_handler import SWITCH_INTERVAL_S, FaultHandler, ignore_signals, serve
 from tiresias.services.remote_memory.region.program_settings import ProgramSettings, read_program_settings
 from tiresias.services.remote_memory.region.region_messages import END
 from tiresias.services.remote_memory.region.userfault import protect
 
 _PEER = struct.Struct("iII")  # of SO_PEERCRED: process, user, group
-_IGNORED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)  # the program decides about them
 _ADDRESS_BYTES = 64
 
 
@@ -72,8 +65,7 @@ def summary(found: dict[str, Any]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Serve a program's region; return the exit code."""
     descriptor, file = argv or sys.argv[1:]
-    for each in _IGNORED:
-        signal.signal(each, signal.SIG_IGN)
+    ignore_signals()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with socket.socket(fileno=int(descriptor)) as control:
         try:

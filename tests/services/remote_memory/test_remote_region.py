@@ -201,6 +201,10 @@ print(handler, flush=True)
 if sys.argv[1] == "handler":
     os.kill(handler, signal.SIGKILL)
     array.sum()
+elif sys.argv[1] == "step":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.kill(handler, signal.SIGTERM)
+    print(array.sum(), flush=True)
 elif sys.argv[1] == "child":
     if os.fork() == 0:
         array.sum()
@@ -219,6 +223,11 @@ def run(what: str, folder: Path) -> tuple[int, list[int]]:
 
 def test_a_program_ends_when_the_process_of_its_pages_has_ended(tmp_path: Path) -> None:
     assert run("handler", tmp_path)[0] == -signal.SIGBUS
+
+
+def test_a_signal_to_all_processes_of_a_step_is_the_programs(tmp_path: Path) -> None:
+    code, printed = run("step", tmp_path)
+    assert (code, printed[1]) == (0, 4 << 20)
 
 
 def test_a_child_process_does_not_have_the_region(tmp_path: Path) -> None:
