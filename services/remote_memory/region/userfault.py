@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -114,7 +115,19 @@ def copy_in(userfault: int, address: int, source: int, size: int, protected: boo
         fcntl.ioctl(userfault, _UFFDIO_COPY, request)
     except FileExistsError:
         return False
+    except FileNotFoundError:
+        first = _first_half(size)
+        return copy_in(userfault, address, source, first, protected) and copy_in(
+            userfault, address + first, source + first, size - first, protected
+        )
     return True
+
+
+def _first_half(size: int) -> int:
+    """Return the first half of pages that are not in one mapping: the kernel accepts no others. Raises for one page."""
+    if size <= mmap.PAGESIZE:
+        raise FileNotFoundError(errno.ENOENT, "a page of a region is not mapped any more")
+    return size // mmap.PAGESIZE // 2 * mmap.PAGESIZE
 
 
 def zero_in(userfault: int, address: int, size: int) -> bool:
@@ -127,6 +140,9 @@ def zero_in(userfault: int, address: int, size: int) -> bool:
         fcntl.ioctl(userfault, _UFFDIO_ZEROPAGE, struct.pack("=QQQq", address, size, 0, 0))
     except FileExistsError:
         return False
+    except FileNotFoundError:
+        first = _first_half(size)
+        return zero_in(userfault, address, first) and zero_in(userfault, address + first, size - first)
     return True
 
 
@@ -137,7 +153,12 @@ def wake(userfault: int, address: int, size: int) -> None:
 
 def protect(userfault: int, address: int, size: int, on: bool) -> None:
     """Protect pages against writes, or allow them and wake the threads that wait."""
-    fcntl.ioctl(userfault, _UFFDIO_WRITEPROTECT, struct.pack("=QQQ", address, size, _PROTECT if on else 0))
+    try:
+        fcntl.ioctl(userfault, _UFFDIO_WRITEPROTECT, struct.pack("=QQQ", address, size, _PROTECT if on else 0))
+    except FileNotFoundError:
+        first = _first_half(size)
+        protect(userfault, address, first, on)
+        protect(userfault, address + first, size - first, on)
 
 
 def punch_hole(memory: int, offset: int, size: int) -> None:
