@@ -13,7 +13,7 @@ from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 MODULE = (sys.executable, "-m", "tiresias.services.remote_memory.region", "node")
 TIMEOUT_S = 60.0
 _ABOUT = "regions of programs"
-_REMEDY = "nothing where no program uses remote memory without root; else docs/how-to/remote-memory.md"
+_REMEDY = "nothing where no program uses remote memory without root; else docs/how-to/remote-memory-regions.md"
 _WORKS = "can have a region; system calls wait for its pages"
 
 
