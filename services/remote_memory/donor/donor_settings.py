@@ -22,23 +22,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiresias.errors import UsageError
 from tiresias.services.remote_memory.donor.node_memory import MEMINFO, memory_reader
 from tiresias.services.remote_memory.slabs.donor_memory import HEADROOM_SHARE
 from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
-from tiresias.services.wire.private_files import private_json, read_service_key
+from tiresias.services.wire.private_configuration import ConfigurationValues, read_values
+from tiresias.services.wire.private_files import read_service_key
 
 MOST_SLABS = 1 << 20
 _NODE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
-_REQUIRED = {"listen": str, "service_key_file": str}
 _WHOLE = ("most_mib", "headroom_mib", "slab_mib", "ready_slabs", "client_slabs")
 _SECONDS = {"poll_s": 0.02, "activity_timeout_s": 0.2, "eviction_timeout_s": 1.0, "stall_timeout_s": 20.0}
-_MAY_BE_ZERO = {"headroom_mib", "ready_slabs", "most_mib"}
-KEYS = (*_REQUIRED, *_WHOLE, *_SECONDS, "memory", "announce", "munge", "protect", "slurm_node")
+_OTHERS = ("memory", "announce", "munge", "protect", "slurm_node")
+KEYS = ("listen", "service_key_file", *_WHOLE, *_SECONDS, *_OTHERS)
 
 
 class DonorSettings(NamedTuple):
@@ -69,40 +67,31 @@ def read_donor_settings(path: Path) -> DonorSettings:
     Raises:
         UsageError: The file, a key or a value is wrong; one line that names it.
     """
-    content = private_json(path)
-    if unknown := content.keys() - set(KEYS):
-        raise UsageError(f"{path}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
-    if missing := _REQUIRED.keys() - content.keys():
-        raise UsageError(f"{path}: the key {min(missing)} is missing")
-    try:
-        return _checked_settings(content)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    values = read_values(path, KEYS)
+    with values.errors_named():
+        return _checked_settings(values)
 
 
-def _checked_settings(content: Mapping[str, Any]) -> DonorSettings:
-    host, port = _address(content["listen"])
-    memory = Path(_text(content, "memory", str(MEMINFO)))
+def _checked_settings(values: ConfigurationValues) -> DonorSettings:
+    host, port = _address(values.value("listen"))
+    memory = Path(values.filled_text("memory", str(MEMINFO)))
     total_mib = memory_reader(memory)().total_bytes >> 20
-    slab_mib = _whole(content, "slab_mib", 64)
+    slab_mib = values.whole("slab_mib", 64)
     return DonorSettings(
         host,
         port,
-        read_service_key(Path(_text(content, "service_key_file", ""))),
-        min(MOST_SLABS, _whole(content, "most_mib", total_mib // 2) // slab_mib),
-        _whole(content, "headroom_mib", int(total_mib * HEADROOM_SHARE)) << 20,
+        read_service_key(Path(values.filled_text("service_key_file"))),
+        min(MOST_SLABS, values.whole("most_mib", total_mib // 2, least=0) // slab_mib),
+        values.whole("headroom_mib", int(total_mib * HEADROOM_SHARE), least=0) << 20,
         slab_mib << 20,
-        _whole(content, "ready_slabs", 2),
-        _whole(content, "client_slabs", MOST_SLABS),
+        values.whole("ready_slabs", 2, least=0),
+        values.whole("client_slabs", MOST_SLABS),
         memory,
-        _seconds(content, "poll_s"),
-        _seconds(content, "activity_timeout_s"),
-        _seconds(content, "eviction_timeout_s"),
-        _seconds(content, "stall_timeout_s"),
-        Path(_text(content, "announce", "")) if "announce" in content else None,
-        _flag(content, "munge"),
-        _protection(content.get("protect", PROTECT_NONE)),
-        _node(content),
+        **{key: values.seconds(key, default, 0.001, 3600) for key, default in _SECONDS.items()},
+        announce=Path(values.filled_text("announce")) if "announce" in values else None,
+        munge=values.flag("munge"),
+        protect=values.choice("protect", (PROTECT_NONE, PROTECT_MAC)),
+        slurm_node=_node(values),
     )
 
 
@@ -113,42 +102,8 @@ def _address(listen: Any) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _text(content: Mapping[str, Any], key: str, default: str) -> str:
-    value = content.get(key, default)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{key} is no text")
-    return value
-
-
-def _whole(content: Mapping[str, Any], key: str, default: int) -> int:
-    value = content.get(key, default)
-    if type(value) is not int or not (0 if key in _MAY_BE_ZERO else 1) <= value < 1 << 40:
-        raise ValueError(f"{key} = {value!r}; give a whole number{'' if key in _MAY_BE_ZERO else ' above 0'}")
-    return value
-
-
-def _flag(content: Mapping[str, Any], key: str) -> bool:
-    value = content.get(key, False)
-    if not isinstance(value, bool):
-        raise ValueError(f"{key} is true or false")
-    return value
-
-
-def _node(content: Mapping[str, Any]) -> str:
-    value = content.get("slurm_node", os.uname().nodename.partition(".")[0])
-    if not isinstance(value, str) or not _NODE.fullmatch(value):
+def _node(values: ConfigurationValues) -> str:
+    name = values.text("slurm_node", os.uname().nodename.partition(".")[0])
+    if not _NODE.fullmatch(name):
         raise ValueError("slurm_node is no name of a node")
-    return value
-
-
-def _protection(value: Any) -> str:
-    if value not in (PROTECT_NONE, PROTECT_MAC):
-        raise ValueError(f"protect is {PROTECT_NONE} or {PROTECT_MAC}")
-    return str(value)
-
-
-def _seconds(content: Mapping[str, Any], key: str) -> float:
-    value = content.get(key, _SECONDS[key])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= 3600:
-        raise ValueError(f"{key} = {value!r}; give seconds from 0.001 to 3600")
-    return float(value)
+    return name

@@ -21,21 +21,18 @@ swap_off_timeout_s bound of swapoff, after which the pages are given up; default
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tiresias.errors import UsageError
 from tiresias.protocol import site_configuration
 from tiresias.protocol.remote_memory_use import NODE_FOLDER
 from tiresias.services.remote_memory.job_swap.job_cgroup import PATTERNS
-from tiresias.services.wire.private_files import private_json
+from tiresias.services.wire.private_configuration import ConfigurationValues, read_values
 
 VARIABLE = "SLURM_JOB_EXTRA"
 _TEXTS = {"run": NODE_FOLDER, "requests": "", "request_variable": VARIABLE, "service_key_file": ""}
-_WHOLE = {"most_mib": 65536, "most_jobs": 1, "zram_mib": 0, "slab_mib": 64}
+_WHOLE = ("most_mib", "most_jobs", "zram_mib", "slab_mib")
 _SECONDS = {"start_timeout_s": 15.0, "swap_off_timeout_s": 30.0}
-_MAY_BE_ZERO = {"zram_mib"}
 KEYS = ("disk", "donors", "near", "cgroups", "control", "munge", "keys", *_TEXTS, *_WHOLE, *_SECONDS)
 
 
@@ -67,38 +64,33 @@ def read_swap_settings(path: Path) -> SwapSettings:
     Raises:
         UsageError: The file, a key or a value is wrong; one line that names it.
     """
-    content = private_json(path)
-    if unknown := content.keys() - set(KEYS):
-        raise UsageError(f"{path}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
-    try:
-        return _checked(content)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from error
+    values = read_values(path, KEYS)
+    with values.errors_named():
+        return _checked(values)
 
 
-def _checked(content: Mapping[str, Any]) -> SwapSettings:
-    texts = {key: _text(content, key, default) for key, default in _TEXTS.items()}
-    whole = {key: _whole(content, key, default) for key, default in _WHOLE.items()}
-    donors = _texts(content, "donors", ())
+def _checked(values: ConfigurationValues) -> SwapSettings:
+    texts = {key: values.text(key, default) for key, default in _TEXTS.items()}
+    donors = values.texts("donors")
     if donors and not texts["service_key_file"]:
         raise ValueError("service_key_file is missing; donors need it")
     return SwapSettings(
-        Path(_text(content, "disk", None)),
+        Path(values.text("disk")),
         donors,
-        _texts(content, "cgroups", PATTERNS),
+        values.texts("cgroups", PATTERNS),
         Path(texts["run"]),
         Path(texts["requests"]) if texts["requests"] else None,
         texts["request_variable"],
         Path(texts["service_key_file"]) if donors else None,
-        whole["most_mib"] << 20,
-        whole["most_jobs"],
-        whole["zram_mib"] << 20,
-        whole["slab_mib"] << 20,
-        Path(control) if (control := _text(content, "control", _site_control())) else None,
-        _flag(content, "munge"),
-        _keys(content),
-        _near(content, donors),
-        *(_seconds(content, key, default) for key, default in _SECONDS.items()),
+        values.whole("most_mib", 65536) << 20,
+        values.whole("most_jobs", 1),
+        values.whole("zram_mib", 0, least=0) << 20,
+        values.whole("slab_mib", 64) << 20,
+        Path(control) if (control := values.text("control", _site_control())) else None,
+        values.flag("munge"),
+        values.choice("keys", ("requests", "all")),
+        _near(values, donors),
+        *(values.seconds(key, default, 0.1, 600) for key, default in _SECONDS.items()),
     )
 
 
@@ -109,50 +101,8 @@ def _site_control() -> str:
     return found if isinstance(found, str) else site_configuration.CONTROL
 
 
-def _text(content: Mapping[str, Any], key: str, default: str | None) -> str:
-    value = content.get(key, default)
-    if not isinstance(value, str):
-        raise ValueError(f"{key} is missing" if value is None else f"{key} is no text")
-    return value
-
-
-def _texts(content: Mapping[str, Any], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    value = content.get(key, default)
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) and each for each in value):
-        raise ValueError(f"{key} is no list of texts")
-    return tuple(value)
-
-
-def _whole(content: Mapping[str, Any], key: str, default: int) -> int:
-    value, least = content.get(key, default), 0 if key in _MAY_BE_ZERO else 1
-    if type(value) is not int or not least <= value < 1 << 40:
-        raise ValueError(f"{key} = {value!r}; give a whole number from {least} on")
-    return value
-
-
-def _flag(content: Mapping[str, Any], key: str) -> bool:
-    value = content.get(key, False)
-    if not isinstance(value, bool):
-        raise ValueError(f"{key} is true or false")
-    return value
-
-
-def _near(content: Mapping[str, Any], donors: tuple[str, ...]) -> tuple[str, ...]:
-    near = _texts(content, "near", ())
+def _near(values: ConfigurationValues, donors: tuple[str, ...]) -> tuple[str, ...]:
+    near = values.texts("near")
     if others := set(near) - set(donors):
         raise ValueError(f"near: {min(others)} is none of the donors")
     return near
-
-
-def _keys(content: Mapping[str, Any]) -> str:
-    value = _text(content, "keys", "requests")
-    if value not in ("requests", "all"):
-        raise ValueError("keys is requests or all")
-    return value
-
-
-def _seconds(content: Mapping[str, Any], key: str, default: float) -> float:
-    value = content.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.1 <= value <= 600:
-        raise ValueError(f"{key} = {value!r}; give seconds from 0.1 to 600")
-    return float(value)

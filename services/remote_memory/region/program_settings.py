@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.protocol.remote_memory_use import NODE_FOLDER
@@ -30,14 +29,14 @@ from tiresias.services.remote_memory.region.remote_region import LEAST_RESIDENT_
 from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.handshake import KEY_BYTES
 from tiresias.services.wire.peer_identity import agent_identity
-from tiresias.services.wire.private_files import private_json, read_service_key
+from tiresias.services.wire.private_configuration import ConfigurationValues, read_values
+from tiresias.services.wire.private_files import read_service_key
 
 VERSION = 1
 PAGE_BYTES = 4096  # as native/region.c has it
-_DEFAULTS = {"slab_mib": 64, "least_kib": 2048, "regions": 1}
 _TEXTS = ("disk", "job", "key_file", "run")
 _OF_THE_JOB = "job"
-KEYS = ("version", "size_mib", "resident_mib", *_TEXTS, "donors", *_DEFAULTS)
+KEYS = ("version", "size_mib", "resident_mib", *_TEXTS, "donors", "slab_mib", "least_kib", "regions")
 _LEAST_BLOCK_KIB = 64  # below it the pages of small objects would be in the region
 _LOCAL_JOB = "program"  # of a region without donors
 
@@ -64,17 +63,14 @@ def read_program_settings(path: Path) -> ProgramSettings:
     Raises:
         UsageError: The file, a key or a value is wrong; one line that names it.
     """
-    content = private_json(path)
-    if content.get("version", VERSION) != VERSION:
-        raise UsageError(f"{path}: version {content['version']!r} of the configuration; this release reads {VERSION}")
-    if unknown := content.keys() - set(KEYS):
-        raise UsageError(f"{path}: unknown key {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
-    try:
-        return _checked(content)
-    except (ValueError, BadFrame) as error:
-        raise UsageError(f"{path}: {error}") from error
-    except UsageError as error:
-        raise error if str(error).startswith("/") else UsageError(f"{path}: {error}") from error
+    values = read_values(path, KEYS)
+    with values.errors_named():
+        if (version := values.value("version", VERSION)) != VERSION:
+            raise ValueError(f"version {version!r} of the configuration; this release reads {VERSION}")
+        try:
+            return _checked(values)
+        except BadFrame as error:
+            raise ValueError(error) from error
 
 
 def check_disk(settings: ProgramSettings) -> None:
@@ -95,63 +91,38 @@ def check_disk(settings: ProgramSettings) -> None:
         raise UsageError(f"size_mib = {size >> 20}, and {disk} has {free >> 20} MiB free: use less, or another folder")
 
 
-def _checked(content: Mapping[str, Any]) -> ProgramSettings:
+def _checked(values: ConfigurationValues) -> ProgramSettings:
     if mmap.PAGESIZE != PAGE_BYTES:
         raise ValueError(f"this machine has pages of {mmap.PAGESIZE} bytes; regions of programs need {PAGE_BYTES}")
-    size, resident = _whole(content, "size_mib", None), _whole(content, "resident_mib", None)
+    size, resident = values.whole("size_mib"), values.whole("resident_mib")
     if resident << 20 < LEAST_RESIDENT_PAGES * mmap.PAGESIZE:
         raise ValueError(f"resident_mib = {resident}; at least {LEAST_RESIDENT_PAGES * mmap.PAGESIZE} bytes are needed")
-    region = _region(content, (size << 20) // mmap.PAGESIZE)
-    least = _whole(content, "least_kib", _DEFAULTS["least_kib"])
+    region = _region(values, (size << 20) // mmap.PAGESIZE)
+    least = values.whole("least_kib", 2048)
     if least < _LEAST_BLOCK_KIB:
         raise ValueError(f"least_kib = {least}; at least {_LEAST_BLOCK_KIB} is needed")
-    return ProgramSettings(region, resident << 20, least << 10, _whole(content, "regions", _DEFAULTS["regions"]))
+    return ProgramSettings(region, resident << 20, least << 10, values.whole("regions", 1))
 
 
-def _region(content: Mapping[str, Any], pages: int) -> RegionSettings:
-    disk = _absolute(content, "disk")
-    if content.get("donors") == _OF_THE_JOB:
-        return job_region_settings(disk, pages, Path(_text(content, "run", NODE_FOLDER)))
-    donors = _donors(content)
+def _region(values: ConfigurationValues, pages: int) -> RegionSettings:
+    disk = _absolute(values, "disk")
+    if (named := values.value("donors", ())) == _OF_THE_JOB:
+        return job_region_settings(disk, pages, Path(values.text("run", NODE_FOLDER)))
+    if isinstance(named, str):
+        raise ValueError(f'donors is neither "{_OF_THE_JOB}" nor a list of texts')
+    donors = values.texts("donors")
     return RegionSettings(
-        agent_identity(_text(content, "job", None if donors else _LOCAL_JOB), 0, 0),
-        _key(content) if donors else bytes(KEY_BYTES),
+        agent_identity(values.text("job", None if donors else _LOCAL_JOB), 0, 0),
+        read_service_key(_absolute(values, "key_file")) if donors else bytes(KEY_BYTES),
         donors,
         disk,
         pages,
-        slab_bytes=_whole(content, "slab_mib", _DEFAULTS["slab_mib"]) << 20,
+        slab_bytes=values.whole("slab_mib", 64) << 20,
     )
 
 
-def _key(content: Mapping[str, Any]) -> bytes:
-    return read_service_key(_absolute(content, "key_file"))
-
-
-def _donors(content: Mapping[str, Any]) -> tuple[str, ...]:
-    found = content.get("donors", [])
-    if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
-        raise ValueError('donors is neither "job" nor a list of texts')
-    return tuple(found)
-
-
-def _absolute(content: Mapping[str, Any], key: str) -> Path:
-    found = Path(_text(content, key, None))
+def _absolute(values: ConfigurationValues, key: str) -> Path:
+    found = Path(values.text(key))
     if not found.is_absolute():
         raise ValueError(f"{key} = {str(found)!r}; give an absolute path")
     return found
-
-
-def _text(content: Mapping[str, Any], key: str, default: str | None) -> str:
-    value = content.get(key, default)
-    if not isinstance(value, str):
-        raise ValueError(f"{key} is missing" if value is None else f"{key} is no text")
-    return value
-
-
-def _whole(content: Mapping[str, Any], key: str, default: int | None) -> int:
-    value = content.get(key, default)
-    if value is None:
-        raise ValueError(f"{key} is missing")
-    if type(value) is not int or not 1 <= value < 1 << 40:
-        raise ValueError(f"{key} = {value!r}; give a whole number from 1 on")
-    return value

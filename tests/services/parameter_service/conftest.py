@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from tests.polling import pauses
-from tests.services.parameter_service import service_on_slurm
-from tests.services.parameter_service.service_on_slurm import Service, managers_run
+from tests.services.parameter_service.service_on_slurm import Service
 from tiresias.sandbox.cluster import Cluster
 from tiresias.services.parameter_service.agent.service_job import ServiceJob
 from tiresias.services.parameter_service.aggregator.adopt import adopt_job
@@ -188,20 +187,15 @@ def deployment() -> Iterator[Deployment]:
 @pytest.fixture
 def service_on() -> Iterator[Callable[..., Service]]:
     """Make a service on a cluster."""
-    made: list[tuple[Cluster, Service]] = []
+    made: list[Service] = []
 
     def make(cluster: Cluster, budget: int, **settings: Any) -> Service:
-        made.append((cluster, Service(cluster, budget, **settings)))
-        return made[-1][1]
+        made.append(Service(cluster, budget, **settings))
+        return made[-1]
 
     yield make
-    for cluster, service in made:
-        for manager in service.managers:
-            manager.send_signal(signal.SIGTERM)
-            manager.wait(30)
-        service_on_slurm.until(lambda at=cluster: not managers_run(at), lambda: "managers do not end")  # type: ignore[misc]
-        service.cancel_all()
-        cluster.run(["rm", "-rf", "/shared/service"])
+    for service in made:
+        service.end()
 
 
 @pytest.fixture

@@ -63,8 +63,7 @@ class Campaign:
         self.most_aggregators = 0
 
     def start(self) -> None:
-        self._service.start()
-        until(self._service.published.exists, lambda: "the manager does not publish its address")
+        self._service.lead()
         self._service.start()
         self.submit()
 

@@ -112,6 +112,20 @@ class Service:
 
         until(ended, self.queued)
 
+    def lead(self, path: str = "") -> None:
+        """Start a manager and wait until it leads."""
+        self.start(path)
+        until(self.published.exists, lambda: "the manager does not publish its address")
+
+    def end(self) -> None:
+        """End the managers and the aggregators, and remove the folder."""
+        for manager in self.managers:
+            manager.terminate()
+            manager.wait(30)
+        until(lambda: not managers_run(self._cluster), lambda: "managers do not end")
+        self.cancel_all()
+        self._cluster.run(["rm", "-rf", "/shared/service"])
+
     def queued(self) -> dict[str, str]:
         lines = [
             line.split()

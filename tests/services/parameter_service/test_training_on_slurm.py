@@ -45,8 +45,7 @@ def test_two_jobs_train_as_alone_while_the_manager_is_killed(
     cluster: Cluster, service_of: Callable[..., Service]
 ) -> None:
     service = service_of(4, period_s=2.0)
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     seeds = {"alice": 1, "bob": 2}
     jobs = {user: submit(cluster, user, seed) for user, seed in seeds.items()}
     for user in seeds:
@@ -79,8 +78,7 @@ def test_a_job_resumes_after_the_loss_of_an_aggregators_node(
 ) -> None:
     """Its state folder is lost with it. Without an intervention the program fails, starts again, and begins with its checkpoint."""
     service = service_of(2, period_s=2.0)
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     job = submit(cluster, "alice", 4)
     saved = cluster.shared / "alice.checkpoints/step-30"
     until(saved.exists, partial(output, cluster, "alice"), 120)
@@ -109,8 +107,7 @@ def test_a_job_resumes_after_the_loss_of_an_aggregators_node(
 def test_the_aggregators_of_a_killed_job_end(cluster: Cluster, service_of: Callable[..., Service]) -> None:
     """It sends no EndJob; its silence ends it."""
     service = service_of(2, period_s=1.0, silence_s=3.0)
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     job = submit(cluster, "alice", 3)
     until((cluster.shared / "alice.step").exists, partial(output, cluster, "alice"))
     assert len(service.queued()) == 2

@@ -219,7 +219,7 @@ def test_a_donor_that_ends_frees_its_port_and_returns_zero(start_donor: StartDon
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"slab_mib": 0}, "slab_mib = 0; give a whole number above 0"),
+        ({"slab_mib": 0}, "slab_mib = 0; give a whole number from 1 on"),
         ({"most_mib": -1}, "most_mib = -1; give a whole number"),
         ({"poll_s": 0}, "poll_s = 0; give seconds from 0.001 to 3600"),
         ({"listen": "here"}, "listen has the form host:port"),

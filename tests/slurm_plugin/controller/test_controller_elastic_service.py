@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.lazily import imported
-from tests.services.parameter_service.service_on_slurm import Service, managers_run, until
+from tests.services.parameter_service.service_on_slurm import Service, until
 from tests.slurm_plugin.controller.centre import Centre
 from tests.slurm_plugin.controller.test_controller_elastic import POLICY, sizes
 from tests.slurm_plugin.controller.test_controller_elastic_training import GPUS, resize
@@ -49,14 +49,9 @@ def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
 @pytest.fixture
 def service(centre: Centre) -> Iterator[Service]:
     made = Service(centre.cluster, 2, period_s=1.0)
-    made.start()
-    until(made.published.exists, lambda: "the manager does not publish its address")
+    made.lead()
     yield made
-    for manager in made.managers:
-        manager.terminate()
-        manager.wait(30)
-    until(lambda: not managers_run(centre.cluster), lambda: "managers do not end")
-    centre.cluster.run(["rm", "-rf", "/shared/service"])
+    made.end()
 
 
 def weights_alone(folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lazily import imported
-from tests.services.parameter_service.service_on_slurm import Service, managers_run, until
+from tests.services.parameter_service.service_on_slurm import Service, until
 from tests.slurm_plugin.controller.centre import Centre
 from tests.slurm_plugin.controller.test_controller_training import ENV, START_S, weights
 
@@ -41,14 +41,9 @@ def centre(training_centre: Centre) -> Centre:
 @pytest.fixture
 def service(centre: Centre) -> Iterator[Service]:
     made = Service(centre.cluster, 4, period_s=1.0)
-    made.start()
-    until(made.published.exists, lambda: "the manager does not publish its address")
+    made.lead()
     yield made
-    for manager in made.managers:
-        manager.terminate()
-        manager.wait(30)
-    until(lambda: not managers_run(centre.cluster), lambda: "managers do not end")
-    centre.cluster.run(["rm", "-rf", "/shared/service"])
+    made.end()
 
 
 def submit(centre: Centre, name: str, program: str, by: str, **env: str) -> str:

@@ -17,8 +17,7 @@ from tiresias.sandbox.cluster import Cluster
 @pytest.mark.timeout(240)
 def test_kills_of_the_manager_leave_jobs_where_they_are(service_of: Callable[..., Service]) -> None:
     service = service_of(3, protect="mac")
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     first = service.place("a", 2)
     assert first.returncode == 0, first.stderr
     assert len(set(json.loads(first.stdout).values())) == 2
@@ -47,8 +46,7 @@ def test_users_see_their_own_jobs_and_the_doctor_sees_the_aggregators(
     service_of: Callable[..., Service], cluster: Cluster
 ) -> None:
     service = service_of(3)
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     for job, servers, user in (("a", 2, "alice"), ("b", 1, "bob")):
         done = service.place(job, servers, user=user)
         assert done.returncode == 0, done.stderr
@@ -86,8 +84,7 @@ def test_users_see_their_own_jobs_and_the_doctor_sees_the_aggregators(
 @pytest.mark.timeout(240)
 def test_no_user_reserves_the_whole_budget(service_of: Callable[..., Service], cluster: Cluster) -> None:
     service = service_of(4, per_user={"aggregators": 0.5, "jobs": 2, "bytes": 3000})
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     assert service.place("a", 1).returncode == 0
     assert service.register("b", 1).returncode == 0
     alice = cluster.run(["id", "-u", "alice"]).stdout.strip()

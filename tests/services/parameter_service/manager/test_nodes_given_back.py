@@ -44,8 +44,7 @@ def started_after(cluster: Cluster, job: str, began: float) -> float:
 
 def training(cluster: Cluster, service: Service, servers: int = 2) -> Callable[[], None]:
     """Start a training job on aggregators; return what waits for its end and compares its weights."""
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     job = submit(cluster, "alice", 1, servers)
     until((cluster.shared / "alice.step").exists, partial(output, cluster, "alice"))
     until(lambda: len(nodes_of(service)) > 0, lambda: service.seen("tiresias"))

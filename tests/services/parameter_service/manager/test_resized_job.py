@@ -43,8 +43,7 @@ def run(cluster: Cluster, workers: int, seed: int) -> str:
 def test_a_run_with_other_workers_follows_a_killed_one(cluster: Cluster, service_of: Callable[..., Service]) -> None:
     (cluster.shared / "alice.json").unlink(missing_ok=True)
     service = service_of(2)  # the second run gets what the first one releases
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     killed = run(cluster, 1, 7)
     assert [job["workers"] for job in service.seen("alice")["jobs"]] == [1]
     cluster.run(["scancel", "--full", "--signal=KILL", killed])

@@ -78,8 +78,7 @@ def pid_of_first(cluster: Cluster) -> str:
 @pytest.mark.timeout(400)
 def test_a_measured_loss_puts_a_job_back(cluster: Cluster, service_of: Callable[..., Service]) -> None:
     service = service_of(2 * SERVERS)
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
 
     def jobs() -> dict[str, Any]:
         return {each["name"]: each for each in service.seen(SERVICE)["jobs"]}

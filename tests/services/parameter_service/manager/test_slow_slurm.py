@@ -31,8 +31,7 @@ def test_jobs_register_while_sbatch_does_not_return(cluster: Cluster, service_of
     cluster.run(["sh", "-c", f"rm -rf {SLOW}; install -d -m 777 {SLOW}; mkfifo -m 666 {SLOW}/go"])
     (slow / "sbatch").write_text(SBATCH)
     (slow / "sbatch").chmod(0o755)
-    service.start(SLOW)
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead(SLOW)
     standby = service.start(SLOW)
     assert service.register("a", 1).returncode == 0
     until((slow / "begun").exists, lambda: "no sbatch")
@@ -55,8 +54,7 @@ def test_a_lead_in_doubt_changes_nothing_until_it_is_renewed(
     cluster: Cluster, service_of: Callable[..., Service]
 ) -> None:
     service = service_of(3)
-    service.start()
-    until(service.published.exists, lambda: "the manager does not publish its address")
+    service.lead()
     placed = service.place("a", 1)
     assert placed.returncode == 0, placed.stderr
     standby = service.start()
