@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
 from tiresias.errors import Unavailable, one_line
@@ -27,17 +28,8 @@ class FleetCommands:
         Raises:
             Unavailable: It failed, took too long or was interrupted: whether Slurm has carried it out is unknown.
         """
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_JOB)}
         try:
-            with subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=clean,
-                start_new_session=True,
-            ) as child:
+            with self._started(command) as child:
                 output, problem = self._awaited(child)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unavailable(f"{command[0]}: {one_line(error)}") from None
@@ -51,9 +43,23 @@ class FleetCommands:
             if self._running is not None:
                 _end(self._running)
 
-    def _awaited(self, child: subprocess.Popen[str]) -> tuple[str, str]:
+    def _started(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a command; one that has begun is the one that interrupt() ends."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_JOB)}
+        pipe = subprocess.PIPE
         with self._lock:
-            self._running = child
+            self._running = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                text=True,
+                env=clean,
+                start_new_session=True,
+            )
+            return self._running
+
+    def _awaited(self, child: subprocess.Popen[str]) -> tuple[str, str]:
         try:
             return child.communicate(timeout=CALL_TIMEOUT_S)
         except subprocess.TimeoutExpired:
