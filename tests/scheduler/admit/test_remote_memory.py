@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scheduler.random_clusters import any_jobs, any_nodes, build, many, policies
+from tests.scheduler.tenants.shared_cluster import DECLARED, Drawn, cluster_of, drawn_jobs, tenants_of
 from tiresias.scheduler.admit.remote_memory import REMOTE_MEMORY, lent_at_most, unpromised, with_remote_memory
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
 from tiresias.scheduler.reasons import reason
+from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 FIFO = PolicyConfig(name="best_effort")
 amounts_of_memory = st.sampled_from([0.0, 0.0, 50.0, 300.0, 1e6])
@@ -122,3 +124,18 @@ def test_a_running_job_keeps_its_promise(snapshot_of: Any) -> None:
     nodes = [snapshot_of.Node()] * 2
     assert not decide(with_remote_memory(snapshot_of(jobs, nodes), np.array([250.0, 250.0])), FIFO).starts
     assert decide(with_remote_memory(snapshot_of(jobs, nodes), np.array([500.0, 500.0])), FIFO).starts
+
+
+@many
+@given(drawn_jobs, some_remote, lends)
+def test_virtual_clusters_share_the_limit(
+    snapshot_of: Any, drawn: list[Drawn], remote: list[float], lent: list[float]
+) -> None:
+    snapshot = with_requests(cluster_of(snapshot_of, drawn), remote)
+    donors = np.array(lent)
+    shown = with_remote_memory(snapshot, donors)
+    plan, _ = VirtualClusterRule(DECLARED).decide(shown, tenants_of())
+    holding = [row for row, state in enumerate(snapshot.jobs.state) if state != JobState.WAITING]
+    before = sum(snapshot.jobs.request[row].remote_memory for row in holding)
+    taken = sum(remote_of(shown, start.job) for start in plan.starts)
+    assert taken == 0 or taken + before <= donors.sum() + 1e-3
