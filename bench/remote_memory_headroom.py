@@ -23,6 +23,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.services.remote_memory.donors import DonorProcess, region_settings, until
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
 
