@@ -13,6 +13,7 @@ of a region of memory. Every read is compared. The exit code is 1 where a byte i
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import math
 import os
@@ -132,9 +133,22 @@ class Faults:
         self.count["full disk"] += 1
         ballast = self.disk / "ballast"
         with ballast.open("wb") as file:
-            free = os.statvfs(file.fileno())
-            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize))
+            while not _filled(file.fileno()):
+                pass
         self._end_in(-1, self.random.uniform(0.01, 0.3), lambda: ballast.unlink(missing_ok=True))
+
+
+def _filled(file: int) -> bool:
+    """Take what is free on the disk of a file; return False where the region's thread has written there meanwhile."""
+    free = os.statvfs(file)
+    if free.f_bavail:
+        try:
+            os.posix_fallocate(file, 0, os.fstat(file).st_size + free.f_bavail * free.f_frsize)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            return False
+    return True
 
 
 class Compared:
