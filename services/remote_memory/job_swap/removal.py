@@ -2,6 +2,9 @@
 
 Each step looks for what exists: swaps on devices of the job, the devices, the process. A kill at any time leaves a state from
 which the next call continues. The job's processes must have ended: pages that they still have are read back into memory.
+
+Where other jobs of the node have a swap, pages of theirs are on the device as well (the kernel has one pool of swap devices). These
+are moved, and the bound holds for a time without any progress: pages of a job that runs are not given up because they are many.
 """
 
 from __future__ import annotations
@@ -33,10 +36,10 @@ def remove(job: str, run: Path, swap_off_timeout_s: float = SWAP_OFF_TIMEOUT_S) 
     """
     for _ in range(_MOST_ROUNDS):
         for device in [each for each in loop_devices.own_devices() if each.job == job]:
-            _release(device.path, swap_off_timeout_s, _abort_of(device, run))
+            _release(device.path, swap_off_timeout_s, _abort_of(device, run), _progress(device.path, job))
             loop_devices.detach_device(device.path, job)
         for zram in [each for each in zram_devices.own_devices() if each.job == job]:
-            _release(zram.path, swap_off_timeout_s, lambda: None)
+            _release(zram.path, swap_off_timeout_s, lambda: None, _progress(zram.path, job))
             zram_devices.remove(zram.path, job)
         _end_process(run / f"{job}.lock")
         if not has_devices(job):
@@ -62,13 +65,24 @@ def _paths(job: str) -> list[str]:
     return loops + [each.path for each in zram_devices.own_devices() if each.job == job]
 
 
-def _release(path: str, timeout_s: float, abort: Callable[[], None]) -> None:
+def _progress(path: str, job: str) -> Callable[[], int]:
+    """Return what reads the bytes that are left on a device, where other jobs have a swap; else nothing counts as progress."""
+    others = {each.job for each in (*loop_devices.own_devices(), *zram_devices.own_devices())} - {job}
+
+    def left() -> int:
+        found = swap_area.swaps().get(path)
+        return found.used if found else 0
+
+    return left if others else lambda: 0
+
+
+def _release(path: str, timeout_s: float, abort: Callable[[], None], left: Callable[[], int]) -> None:
     """Stop to swap on a device. Where its pages do not arrive in time, `abort` has the kernel give them up.
 
     Raises:
         Unavailable: That did not help.
     """
-    if not swap_area.is_claimed(path) or _in_child(lambda: kernel_calls.swap_off(path), timeout_s):
+    if not swap_area.is_claimed(path) or _in_child(lambda: kernel_calls.swap_off(path), timeout_s, left):
         return
     abort()
     for _ in _until(ABORTED_TIMEOUT_S):  # the first call may still go on, and a page without memory for it fails a call
@@ -94,8 +108,11 @@ def _abort_connection(number: int, run: Path) -> None:
         (run / str(number) / "abort").write_text("1")
 
 
-def _in_child(work: Callable[[], None], timeout_s: float) -> bool:
-    """Do something in a child process, which is left alone after the timeout; return whether it succeeded in time."""
+def _in_child(work: Callable[[], None], timeout_s: float, left: Callable[[], int] = lambda: 0) -> bool:
+    """Do something in a child process, which is left alone after the timeout; return whether it succeeded in time.
+
+    The time begins again whenever `left` has decreased.
+    """
     child = os.fork()
     if not child:
         try:
@@ -103,10 +120,14 @@ def _in_child(work: Callable[[], None], timeout_s: float) -> bool:
             os._exit(0)
         except BaseException:  # it must not continue as a second parent
             os._exit(1)
-    for _ in _until(timeout_s):
+    least, deadline = left(), time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status == 0
+        if (now := left()) < least:
+            least, deadline = now, time.monotonic() + timeout_s
+        time.sleep(_POLL_S)
     return False
 
 

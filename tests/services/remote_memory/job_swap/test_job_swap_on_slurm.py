@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,67 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.remote_memory.job_swap.swap_node import SWAPPING, missing, until
+from tests.services.remote_memory.job_swap.swap_cluster import RUN, end, inside, log, out, state, submit, swap_cluster
+from tests.services.remote_memory.job_swap.swap_node import until
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.slurm_conf import ClusterSpec
 from tiresias.services.remote_memory.job_swap import loop_devices, removal
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.xdist_group("job swap")]
-
-SCRIPT = """#!/bin/sh
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONPATH=/opt/tiresias/src
-exec python3 -m tiresias.services.remote_memory.job_swap {part} /shared/swap.json 2>> /shared/{part}.log
-"""
-RUN = "/run/tiresias/remote-memory"
-ENDED = ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT")
 
 
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Cluster]:
     """A cluster with one node, limits of memory and swap, and the prolog."""
-    if reason := missing():
-        pytest.skip(reason)
-    settings = {
-        "Prolog": "/shared/prolog.sh",
-        "Epilog": "/shared/epilog.sh",
-        "PrologFlags": "Alloc",
-        "Licenses": "remote_memory:1",
-    }
-    spec = ClusterSpec(
-        name=f"swap-{os.getpid()}", nodes=1, gpus_per_node=0, memory_limits=True, hooks=False, settings=settings
-    )
-    cluster = Cluster.up(spec, report=print)
-    for part in ("prolog", "epilog"):
-        file = cluster.shared / f"{part}.sh"
-        file.write_text(SCRIPT.format(part=part))
-        file.chmod(0o755)
-    file = cluster.shared / "swap.json"
-    file.touch(mode=0o600)
-    file.write_text(json.dumps({"disk": "/shared"}))
-    (cluster.shared / "swapping.py").write_bytes(Path(SWAPPING).read_bytes())
-    yield cluster
-    cluster.down()
-
-
-def submit(cluster: Cluster, user: str, mib: int, *options: str, writes: int = 2000, by: str = "sbatch") -> str:
-    """Submit a job of 48 MiB that needs more."""
-    script = f"python3 /shared/swapping.py {mib} {writes}"
-    words = [by, "--parsable", "--mem=48M", "--output=/shared/%j.out", *options, "--wrap", script]
-    return cluster.run(words, user=user).stdout.strip()
-
-
-def state(cluster: Cluster, job: str) -> str:
-    shown = cluster.run(["scontrol", "show", "job", job]).stdout
-    return shown.split("JobState=")[1].split()[0]
-
-
-def end(cluster: Cluster, job: str) -> str:
-    """Return the state in which a job ended."""
-    return str(until(lambda: (found := state(cluster, job)) in ENDED and found, f"job {job} ends", 150))
-
-
-def inside(cluster: Cluster, *words: str) -> str:
-    return cluster.run(words, check=False).stdout
+    with swap_cluster("swap") as cluster:
+        yield cluster
 
 
 def test_a_job_that_is_killed_without_finishes_with_it(limited: Cluster) -> None:
@@ -147,12 +97,3 @@ def test_a_power_failure_of_the_node_leaves_what_the_next_prolog_removes(limited
     assert removal.orphans(tmp_path) == {job}
     removal.remove(job, tmp_path)
     assert not list(loop_devices.own_devices())
-
-
-def out(cluster: Cluster, job: str) -> str:
-    file = cluster.shared / f"{job}.out"
-    return file.read_text() if file.exists() else ""
-
-
-def log(cluster: Cluster, part: str) -> str:
-    return (cluster.shared / f"{part}.log").read_text()
