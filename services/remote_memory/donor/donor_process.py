@@ -68,7 +68,9 @@ class Donor:
         self._loop.protect = settings.protect
         self._proofs = UserProofs(settings.munge, lambda: self._loop)
         self._unallocated: int | None = None
-        self._slurm = SlurmAllocation(settings.slurm_node, self._allocated) if settings.slurm_node else None
+        self._slurm = None
+        if settings.slurm_node:
+            self._slurm = SlurmAllocation(settings.slurm_node, self._allocated, poll_s=settings.slurm_poll_s)
         self._lowest_available = measured.available_bytes
         self._available_bytes = measured.available_bytes
         self._preallocating = 0

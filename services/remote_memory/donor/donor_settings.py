@@ -9,6 +9,7 @@ ready_slabs        slabs that are allocated before a client maps them; default 2
 client_slabs       bound of the slabs of one connection; default: all
 memory             /proc/meminfo (default), or the folder of the memory cgroup that the donor runs in
 slurm_node         Slurm's name of this node, whose jobs' memory is not lent; "" for none; default: the host's name
+slurm_poll_s       seconds between two calls of scontrol at most: a node that is drained lends so long; default 600
 poll_s             seconds between two measurements; default 0.02
 activity_timeout_s seconds for the answer to an activity query; default 0.2
 eviction_timeout_s seconds after which an evicted slab is released without an answer; default 1
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.services.remote_memory.donor.node_memory import MEMINFO, memory_reader
+from tiresias.services.remote_memory.donor.slurm_allocation import RARE_NODE_POLL_S
 from tiresias.services.remote_memory.slabs.donor_memory import HEADROOM_SHARE
 from tiresias.services.wire.frame_guard import PROTECT_MAC, PROTECT_NONE
 from tiresias.services.wire.private_configuration import ConfigurationValues, read_values
@@ -34,7 +36,10 @@ from tiresias.services.wire.private_files import read_service_key
 MOST_SLABS = 1 << 20
 _NODE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
 _WHOLE = ("most_mib", "headroom_mib", "slab_mib", "ready_slabs", "client_slabs")
-_SECONDS = {"poll_s": 0.02, "activity_timeout_s": 0.2, "eviction_timeout_s": 1.0, "stall_timeout_s": 20.0}
+_SECONDS = {
+    "poll_s": 0.02, "activity_timeout_s": 0.2, "eviction_timeout_s": 1.0, "stall_timeout_s": 20.0,
+    "slurm_poll_s": RARE_NODE_POLL_S,
+}  # fmt: skip
 _OTHERS = ("memory", "announce", "munge", "protect", "slurm_node")
 KEYS = ("listen", "service_key_file", *_WHOLE, *_SECONDS, *_OTHERS)
 
@@ -55,6 +60,7 @@ class DonorSettings(NamedTuple):
     activity_timeout_s: float
     eviction_timeout_s: float
     stall_timeout_s: float
+    slurm_poll_s: float
     announce: Path | None
     munge: bool
     protect: str

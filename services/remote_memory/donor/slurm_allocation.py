@@ -2,11 +2,13 @@
 
 `scontrol show node` reports RealMemory, MemSpecLimit and AllocMem. The limits of the jobs' memory cgroups on the node are read
 several times a second and without a call to slurmctld. Where their sum was at least AllocMem they count alone, and scontrol
-is called rarely; where sites have no such limits AllocMem counts, which is up to a minute old.
+is called rarely; where sites have no such limits AllocMem counts, which is up to a minute old. A node whose State takes it out of
+use (WITHDRAWN) lends nothing.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -29,8 +31,14 @@ CGROUP_POLL_S = 0.2
 NODE_POLL_S, RARE_NODE_POLL_S = 60.0, 600.0
 JITTER = 0.2  # share of a wait: donors of many nodes call at different times
 TIMEOUT_S = 10.0
+_EFFECTS = {True: ": all slabs are given back", False: ""}
 _AGREES = 0.98  # cgroups round to pages
 _FIELD = re.compile(r"\b(RealMemory|AllocMem|MemSpecLimit)=(\d+)")
+_STATE = re.compile(r"\bState=(\S+)")
+WITHDRAWN = frozenset({
+    "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTENANCE", "MAINT", "REBOOT_ISSUED", "REBOOT_REQUESTED",
+    "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN",
+})  # fmt: skip
 
 
 class NodeRecord(NamedTuple):
@@ -39,10 +47,12 @@ class NodeRecord(NamedTuple):
     Attributes:
         jobs_bytes: Memory for jobs: RealMemory without MemSpecLimit.
         allocated_bytes: What jobs have of it.
+        withdrawn: The state that takes the node out of use; "": it is in use.
     """
 
     jobs_bytes: int
     allocated_bytes: int
+    withdrawn: str = ""
 
 
 def parsed_node(text: str) -> NodeRecord:
@@ -54,7 +64,15 @@ def parsed_node(text: str) -> NodeRecord:
     found = {name: int(value) << 20 for name, value in _FIELD.findall(text)}
     if "RealMemory" not in found:
         raise Unavailable(f"no RealMemory in {text[:80]!r}")
-    return NodeRecord(max(found["RealMemory"] - found.get("MemSpecLimit", 0), 0), found.get("AllocMem", 0))
+    jobs = max(found["RealMemory"] - found.get("MemSpecLimit", 0), 0)
+    return NodeRecord(jobs, found.get("AllocMem", 0), withdrawn_by(text))
+
+
+def withdrawn_by(text: str) -> str:
+    """Return the states of a node in the output of `scontrol show node` that take it out of use; "" where it is in use."""
+    found = _STATE.search(text)
+    states = re.findall(r"[A-Z_]+", found[1]) if found else []
+    return "+".join(each for each in states if each in WITHDRAWN)
 
 
 def show_node(node: str) -> NodeRecord:
@@ -74,7 +92,10 @@ def show_node(node: str) -> NodeRecord:
 
 
 def limited_by_cgroups(patterns: Sequence[str] = CGROUPS) -> int:
-    """Return the sum of the limits of jobs' memory cgroups, in bytes; cgroups without a limit do not count.
+    """Return the sum of the limits of jobs' memory cgroups, in bytes; those without a limit or without a process do not count.
+
+    Slurm leaves the cgroup of a job that is cancelled while it starts (26.05 with cgroup v1). A job without a process, as of salloc
+    alone, counts in AllocMem.
 
     Raises:
         OSError: A cgroup ended meanwhile.
@@ -84,8 +105,12 @@ def limited_by_cgroups(patterns: Sequence[str] = CGROUPS) -> int:
         for file in Path("/").glob(pattern.lstrip("/")):
             with suppress(ValueError):  # "max"
                 limit = int(file.read_text())
-                total += limit if limit < UNLIMITED else 0
+                total += limit if limit < UNLIMITED and _has_processes(file.parent) else 0
     return total
+
+
+def _has_processes(folder: Path) -> bool:
+    return any((Path(path) / "cgroup.procs").read_text() for path, _, _ in os.walk(folder))
 
 
 class SlurmAllocation:
@@ -96,6 +121,7 @@ class SlurmAllocation:
         changed: Called by the thread with the bytes where they have changed.
         show: Asks Slurm.
         limited: Returns the limits of the cgroups.
+        poll_s: Seconds between two calls of Slurm at most.
     """
 
     def __init__(
@@ -104,8 +130,10 @@ class SlurmAllocation:
         changed: Callable[[int], None],
         show: Callable[[str], NodeRecord] = show_node,
         limited: Callable[[], int] = limited_by_cgroups,
+        poll_s: float = RARE_NODE_POLL_S,
     ) -> None:
         self._node, self._changed, self._show, self._limited = node, changed, show, limited
+        self._poll_s = poll_s
         self._end = threading.Event()
         self._record: NodeRecord | None = None
         self._by_cgroups = False  # whether their limits count alone
@@ -135,17 +163,22 @@ class SlurmAllocation:
         limited = self._newest
         if now >= self._next_call:
             self._call(limited)
-            wait = RARE_NODE_POLL_S if self._by_cgroups else NODE_POLL_S
+            rarely = self._by_cgroups and not (self._record and self._record.withdrawn)
+            wait = self._poll_s if rarely else min(NODE_POLL_S, self._poll_s)
             self._next_call = now + wait * random.uniform(1 - JITTER, 1 + JITTER)
         if self._record is None:
             return
-        allocated = limited if self._by_cgroups else max(limited, self._record.allocated_bytes)
-        unallocated = max(self._record.jobs_bytes - allocated, 0)
+        unallocated = self._unallocated(self._record, limited)
         if unallocated != self._reported:
             self._reported = unallocated
             self._changed(unallocated)
 
+    def _unallocated(self, record: NodeRecord, limited: int) -> int:
+        allocated = limited if self._by_cgroups else max(limited, record.allocated_bytes)
+        return 0 if record.withdrawn else max(record.jobs_bytes - allocated, 0)
+
     def _call(self, limited: int) -> None:
+        before = self._record.withdrawn if self._record else ""
         try:
             self._record = record = self._show(self._node)
         except Unavailable as error:
@@ -157,5 +190,9 @@ class SlurmAllocation:
             self._failed = True
             return
         self._failed = False
+        if record.withdrawn != before:
+            log_line(
+                f"remote memory: node {self._node} is {record.withdrawn or 'in use again'}{_EFFECTS[bool(record.withdrawn)]}"
+            )
         if record.allocated_bytes or limited:
             self._by_cgroups = limited >= record.allocated_bytes * _AGREES

@@ -56,8 +56,11 @@ def has_devices(job: str) -> bool:
 
 def orphans(run: Path) -> set[str]:
     """Return the jobs that have devices, and no process that serves them."""
-    jobs = {each.job for each in loop_devices.own_devices()} | {each.job for each in zram_devices.own_devices()}
-    return {job for job in jobs if not lock_holder(run / f"{job}.lock")}
+    return {job for job in _jobs() if not lock_holder(run / f"{job}.lock")}
+
+
+def _jobs() -> set[str]:
+    return {each.job for each in loop_devices.own_devices()} | {each.job for each in zram_devices.own_devices()}
 
 
 def _paths(job: str) -> list[str]:
@@ -67,7 +70,7 @@ def _paths(job: str) -> list[str]:
 
 def _progress(path: str, job: str) -> Callable[[], int]:
     """Return what reads the bytes that are left on a device, where other jobs have a swap; else nothing counts as progress."""
-    others = {each.job for each in (*loop_devices.own_devices(), *zram_devices.own_devices())} - {job}
+    others = _jobs() - {job}
 
     def left() -> int:
         found = swap_area.swaps().get(path)

@@ -44,6 +44,43 @@ def test_a_record_is_read(text: str, record: tuple[int, int]) -> None:
     assert parsed_node(text) == NodeRecord(*record)
 
 
+@pytest.mark.parametrize(
+    ("state", "withdrawn"),
+    [
+        ("IDLE", ""),
+        ("MIXED+PLANNED", ""),
+        ("IDLE*", ""),
+        ("ALLOCATED+COMPLETING+NOT_RESPONDING", ""),
+        ("MIXED+DRAIN", "DRAIN"),
+        ("IDLE*+DRAIN+NOT_RESPONDING", "DRAIN"),
+        ("DOWN*", "DOWN"),
+        ("DOWN+DRAIN", "DOWN+DRAIN"),
+        ("IDLE+MAINTENANCE", "MAINTENANCE"),
+        ("IDLE+POWERED_DOWN", "POWERED_DOWN"),
+    ],
+)
+def test_the_state_of_a_node_takes_it_out_of_use(state: str, withdrawn: str) -> None:
+    record = parsed_node(f"NodeName=a RealMemory=1024 AllocMem=24 State={state} ThreadsPerCore=1 NextState=DRAIN")
+    assert record == NodeRecord(GIB, 24 << 20, withdrawn)
+
+
+def test_a_drained_node_lends_nothing_until_it_is_resumed(capfd: pytest.CaptureFixture[str]) -> None:
+    slurm = Slurm()
+    slurm.allocated = slurm.limited = GIB
+    slurm.polls.poll(0.0)
+    slurm.withdrawn = "DRAIN"
+    slurm.polls.poll(2 * RARE_NODE_POLL_S)
+    slurm.limited = 0  # its jobs end
+    slurm.polls.poll(2 * RARE_NODE_POLL_S + 1)
+    assert slurm.found == [7 * GIB, 0]
+    slurm.withdrawn, slurm.allocated = "", 0
+    slurm.polls.poll(2 * RARE_NODE_POLL_S + 2 * NODE_POLL_S)  # a drained node is polled often
+    assert slurm.found == [7 * GIB, 0, 8 * GIB]
+    text = capfd.readouterr().err
+    assert "node a is DRAIN: all slabs are given back" in text
+    assert "node a is in use again" in text
+
+
 def test_what_is_no_record_is_one_line() -> None:
     with pytest.raises(Unavailable, match="no RealMemory in 'Node a not found'"):
         parsed_node("Node a not found")
@@ -54,14 +91,14 @@ class Slurm:
 
     def __init__(self, total: int = 8 * GIB) -> None:
         self.total, self.allocated, self.limited, self.calls = total, 0, 0, 0
-        self.answers, self.found = True, list[int]()
+        self.answers, self.found, self.withdrawn = True, list[int](), ""
         self.polls = SlurmAllocation("a", self.found.append, self.show, lambda: self.limited)
 
     def show(self, node: str) -> NodeRecord:
         self.calls += 1
         if not self.answers:
             raise Unavailable("no slurmctld")
-        return NodeRecord(self.total, self.allocated)
+        return NodeRecord(self.total, self.allocated, self.withdrawn)
 
 
 def test_cgroups_count_alone_once_they_agree_and_slurm_is_called_rarely() -> None:
@@ -103,9 +140,12 @@ def test_limits_of_cgroups_are_summed(tmp_path: Path) -> None:
         ("job_3", "max"),
         ("job_4", str(2**63 - 4096)),
         ("other", "1"),
+        ("job_5", "8192"),
     ):
-        (tmp_path / job).mkdir()
+        (tmp_path / job / "step_0").mkdir(parents=True)
         (tmp_path / job / "memory.max").write_text(limit)
+        (tmp_path / job / "cgroup.procs").touch()
+        (tmp_path / job / "step_0/cgroup.procs").write_text("" if job == "job_5" else "17\n")  # Slurm left it behind
     assert limited_by_cgroups([f"{tmp_path}/job_*/memory.max"]) == 1048576 + 4096
 
 
