@@ -42,6 +42,14 @@ class EtcClient:
         for first in range(0, self._keys, 1000):
             self._exchange(list(self._sets(np.arange(first, min(first + 1000, self._keys)))))
 
+    def warm_up(self, most_s: float) -> None:
+        """Send as many requests as there are keys, or for some time: the hot keys are in memory then."""
+        deadline = time.monotonic() + most_s
+        for _ in range(0, self._keys, BATCH):
+            if time.monotonic() >= deadline:
+                return
+            self._exchange([next(self._requests()) for _ in range(BATCH)])
+
     def operations_per_s(self, seconds: float) -> dict[str, float]:
         """Send requests for some time; return requests per second and the 99th percentile of a batch, in us."""
         times, start = [], time.monotonic()

@@ -9,7 +9,8 @@ region    the array is a region (services/remote_memory/region) with two donors 
 job_swap  a memory cgroup with the same limit and the swap of a job with the same donors
 hdd       as disk, with the block cgroup limiting the disk to 150 MB/s and 100 requests per second: an emulated hard disk
 
-A limit is the anonymous memory of a program before it has data, a share of the data, and 16 MiB; for redis a share of all.
+A limit is the anonymous memory of a program before it has data, a share of the data, and 16 MiB; for redis a share of all. All of
+redis's memory is in its region, which has the 16 MiB as well; other programs have their temporary memory beside it.
 Interpreter and libraries are locked in memory under each way: swap on disk takes idle memory of these as well, a region does not,
 and that is not measured here. The region's own process (about 50 MiB) and the donors use memory in addition. Workloads:
 bench/remote_memory_programs.py, and redis with the ETC mix (bench/etc_client.py).
@@ -48,6 +49,7 @@ HDD = {"read_bps": 150_000_000, "write_bps": 150_000_000, "read_iops": 100, "wri
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SLACK_MIB = 16  # for what a program allocates for a moment, and for page tables
 VALUE_BYTES = 430  # of redis for a key and its value, about
+MOST_WARM_S = 30.0  # of redis
 Found = dict[str, Any]
 
 
@@ -82,10 +84,10 @@ class Workloads:
             raise SystemExit(f"{workload} ended with {done.returncode}: {done.stderr.strip()}")
         return dict(json.loads(done.stdout))
 
-    def launcher(self, share: float) -> list[str]:
+    def launcher(self, resident_mib: int) -> list[str]:
         """Return the beginning of a command whose program has its large blocks in a region (LD_PRELOAD)."""
         file, key = self.folder / "program.json", self.folder / "job-key"
-        content = {"size_mib": 2 * self.mib, "resident_mib": int(share * self.mib / 2), "disk": str(self.folder)}
+        content = {"size_mib": 2 * self.mib, "resident_mib": resident_mib, "disk": str(self.folder)}
         content |= {"donors": self.donors, "job": "job-1", "key_file": str(key), "slab_mib": swap.SLAB_MIB}
         for path, text in (
             (file, json.dumps(content)),
@@ -95,13 +97,13 @@ class Workloads:
             path.write_text(text)
         return [sys.executable, "-m", "tiresias.services.remote_memory.region", "run", str(file), "--"]
 
-    def redis(self, way: str, limit_kib: int, share: float) -> Found:
+    def redis(self, way: str, limit_kib: int) -> Found:
         """Return the requests per second of redis, and its memory."""
         path = str(self.folder / f"{secrets.token_hex(4)}.sock")
         words = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"]
         with ExitStack() as stack:
             if way == "region":
-                words = self.launcher(share) + words
+                words = self.launcher(limit_kib // 1024 + SLACK_MIB) + words
             elif way != "local":
                 words = stack.enter_context(limited(limit_kib, way == "hdd")) + words
             server = subprocess.Popen(words, stdout=subprocess.DEVNULL, cwd=self.folder)
@@ -112,7 +114,7 @@ class Workloads:
             stack.callback(client.close)
             with suppress(ConnectionError):  # the kernel killed it
                 client.fill()
-                client.operations_per_s(self.seconds)
+                client.warm_up(MOST_WARM_S)
                 return {
                     **client.operations_per_s(self.seconds),
                     "before_kib": before,
@@ -123,7 +125,7 @@ class Workloads:
     def measured(self, workload: str, way: str, limit_kib: int, share: float) -> Found:
         """Return the results of one program."""
         if workload == "redis":
-            return self.redis(way, limit_kib, share)
+            return self.redis(way, limit_kib)
         return self.run(workload, way, limit_kib, share)
 
 

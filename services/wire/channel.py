@@ -163,10 +163,11 @@ class Channel:
         start = bytearray(PREFIX_BYTES)
         self._fill(memoryview(start))
         prefix = unpacked_prefix(start)
-        header = bytearray(prefix.header_bytes)
-        self._fill(memoryview(header))
+        rest = bytearray(prefix.header_bytes + (TAG_BYTES if self._incoming else 0))
+        self._fill(memoryview(rest))
+        header = rest[: prefix.header_bytes]
         if self._incoming:
-            self._incoming.check_header(start + header, self._tag())
+            self._incoming.check_header(start + header, rest[prefix.header_bytes :])
         content = decoded(prefix.kind, header)
         if prefix.payload_bytes:
             if place is None:
@@ -174,16 +175,24 @@ class Channel:
             target = place(content, prefix.payload_bytes).cast("B")
             if len(target) != prefix.payload_bytes:
                 raise BadFrame(f"{self.address}: a payload of {prefix.payload_bytes} bytes in place of {len(target)}")
-            self._fill(target)
-            if self._incoming:
-                self._incoming.add_payload(target)
-                self._incoming.check_payload(self._tag())
+            self._receive_payload(target)
         return content
 
-    def _tag(self) -> bytearray:
+    def _receive_payload(self, target: memoryview) -> None:
+        if not self._incoming:
+            self._fill(target)
+            return
         tag = bytearray(TAG_BYTES)
-        self._fill(memoryview(tag))
-        return tag
+        try:
+            count = self._sock.recvmsg_into([target, tag])[0]
+        except OSError as error:
+            raise ConnectionLost(f"{self.address}: {error.strerror or error}") from error
+        if not count:
+            raise ConnectionLost(f"{self.address}: the connection was closed")
+        for part in after([target, memoryview(tag)], count):
+            self._fill(part)
+        self._incoming.add_payload(target)
+        self._incoming.check_payload(tag)
 
     def fileno(self) -> int:
         """Return the socket's descriptor, -1 after close()."""

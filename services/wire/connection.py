@@ -165,20 +165,29 @@ class Connection:
         """
         budget, self.turn_ends = EVENT_BYTES, False
         while budget > 0 and not self.turn_ends:
-            count = self._receive()
+            into = self._next_buffer()
+            count = self._receive(into)
             if count == 0:
                 return
             budget -= count
             if self._target is None or self._left == 0:
                 self._parse(handler, place)
+            if count < len(into):  # nothing more has arrived
+                return
 
     def read_ahead(self, handler: Callable[[Connection, Any, memoryview | None], None], place: Place) -> None:
         """Pass on the frames that were received before another loop took this connection over."""
         self._parse(handler, place)
 
-    def _receive(self) -> int:
-        direct = self._target is not None and self._left > 0
-        into = self._payload_rest() if direct else self._ahead_rest()
+    def _next_buffer(self) -> memoryview:
+        return self._payload_rest() if self._is_direct() else self._ahead_rest()
+
+    def _is_direct(self) -> bool:
+        """Whether the next bytes are received into the place of a payload."""
+        return self._target is not None and self._left > 0
+
+    def _receive(self, into: memoryview) -> int:
+        direct = self._is_direct()
         try:
             count = self.sock.recv_into(into)
         except (BlockingIOError, InterruptedError):

@@ -36,19 +36,21 @@ class FrameGuard:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._key, self._number = key, 0
+        self._started, self._number = hmac.new(key, digestmod="sha256"), 0
         self._payload: Any = None
 
     def header_tag(self, frame: Buffer) -> bytes:
         """Return the hash of a prefix and header, and begin the next frame."""
         found = self._hash(_HEADER)
         found.update(frame)
-        self._payload = self._hash(_PAYLOAD)
+        self._payload = None
         self._number += 1
         return bytes(found.digest()[:TAG_BYTES])
 
     def add_payload(self, part: Buffer) -> None:
         """Add a part of the payload of this frame."""
+        if self._payload is None:
+            self._payload = self._hash(_PAYLOAD, of=self._number - 1)
         self._payload.update(part)
 
     def payload_tag(self) -> bytes:
@@ -83,8 +85,10 @@ class FrameGuard:
                 yield view
                 yield self.header_tag(view)
 
-    def _hash(self, kind: bytes) -> Any:
-        return hmac.new(self._key, kind + self._number.to_bytes(8, "big"), "sha256")
+    def _hash(self, kind: bytes, of: int | None = None) -> Any:
+        found = self._started.copy()
+        found.update(kind + (self._number if of is None else of).to_bytes(8, "big"))
+        return found
 
 
 def _check(expected: bytes, given: Buffer) -> None:

@@ -16,7 +16,7 @@ from tiresias.services.remote_memory.messages.donor_messages import (
     SlabMapped,
     WritePages,
 )
-from tiresias.services.wire.channel import Channel, ConnectionLost
+from tiresias.services.wire.channel import Buffer, Channel, ConnectionLost, frame_of
 from tiresias.services.wire.frames import BadFrame
 from tiresias.services.wire.session_messages import Refused
 
@@ -56,6 +56,7 @@ class DonorLink:
 
     Attributes:
         requests: The page requests without an answer.
+        pages_in_flight: The pages of these.
     """
 
     def __init__(self, channel: Channel, events: DonorEvents) -> None:
@@ -63,6 +64,8 @@ class DonorLink:
         self._channel, self._events = channel, events
         self._number = 0
         self.requests: dict[int, SlabRequest] = {}
+        self.pages_in_flight = 0
+        self._held: list[Buffer] = []
         self._answers: dict[int, Answer] = {}
 
     def fileno(self) -> int:
@@ -75,7 +78,17 @@ class DonorLink:
         Raises:
             ConnectionLost: The donor is lost.
         """
-        self._channel.send(content)
+        self._send(content)
+
+    def flush(self) -> None:
+        """Send what was held back.
+
+        Raises:
+            ConnectionLost: The donor is lost.
+        """
+        if self._held:
+            held, self._held = self._held, []
+            self._channel.send_frames(held)
 
     def ask(self, content: Callable[[int], Any], answer: Answer) -> None:
         """Send a control request; `answer` is called with what the donor answers, None where it refuses or is lost.
@@ -85,17 +98,19 @@ class DonorLink:
         """
         self._number += 1
         self._answers[self._number] = answer
-        self._channel.send(content(self._number))
+        self._send(content(self._number))
 
-    def write(self, request: SlabRequest, offset: int, data: memoryview) -> None:
-        """Send pages.
+    def write(self, request: SlabRequest, offset: int, data: memoryview, held: bool = False) -> None:
+        """Send pages; where `held`, with the next message or flush(). The pages must not change any more.
 
         Raises:
             ConnectionLost: The donor is lost.
         """
-        self._number += 1
-        self.requests[self._number] = request
-        self._channel.send(WritePages(self._number, request.mapping.handle, offset), data)
+        content = WritePages(self._add(request), request.mapping.handle, offset)
+        if held:
+            self._held += (frame_of(content, len(data)), data)
+        else:
+            self._send(content, data)
 
     def read(self, request: SlabRequest, offset: int) -> None:
         """Request pages.
@@ -104,9 +119,22 @@ class DonorLink:
             ConnectionLost: The donor is lost.
         """
         assert request.target is not None
+        self._send(ReadPages(self._add(request), request.mapping.handle, offset, len(request.target)))
+
+    def _add(self, request: SlabRequest) -> int:
         self._number += 1
         self.requests[self._number] = request
-        self._channel.send(ReadPages(self._number, request.mapping.handle, offset, len(request.target)))
+        self.pages_in_flight += request.pages
+        return self._number
+
+    def _take(self, number: int) -> SlabRequest | None:
+        request = self.requests.pop(number, None)
+        self.pages_in_flight -= request.pages if request else 0
+        return request
+
+    def _send(self, content: Any, *payload: memoryview) -> None:
+        self.flush()
+        self._channel.send(content, *payload)
 
     def receive(self) -> None:
         """Receive one message and do what it leads to.
@@ -136,7 +164,7 @@ class DonorLink:
         return request.target
 
     def _answered(self, content: PagesWritten | PagesRead) -> None:
-        request = self.requests.pop(content.request, None)
+        request = self._take(content.request)
         if request is None or (request.target is None) is isinstance(content, PagesRead):
             raise BadFrame(f"{self.address}: {type(content).__name__} without its request")
         request.state = ANSWERED
@@ -150,8 +178,7 @@ class DonorLink:
         answer(content)
 
     def _refused(self, content: Refused) -> None:
-        if content.step in self.requests:
-            request = self.requests.pop(content.step)
+        if request := self._take(content.step):
             request.state = FAILED
             self._events.refused(request)
         elif content.step in self._answers:
@@ -165,6 +192,8 @@ class DonorLink:
         for request in self.requests.values():
             request.state = FAILED
         self.requests.clear()
+        self.pages_in_flight = 0
+        self._held.clear()
         answers, self._answers = self._answers, {}
         for answer in answers.values():
             answer(None)

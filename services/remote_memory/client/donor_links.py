@@ -51,6 +51,10 @@ class DonorLinks:
         """Return the connection to a donor; None where there is none."""
         return self._links.get(address)
 
+    def all(self) -> list[DonorLink]:
+        """Return all connections."""
+        return list(self._links.values())
+
     def connect(self, address: str) -> bool:
         """Begin to connect where there is no connection; return whether one may come."""
         if address not in self._connecting:

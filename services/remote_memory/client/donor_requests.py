@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from tiresias.services.remote_memory.client.donor_link import DonorLink
 from tiresias.services.remote_memory.client.donor_links import DonorLinks
@@ -11,7 +12,8 @@ from tiresias.services.remote_memory.client.region_settings import RegionSetting
 from tiresias.services.remote_memory.client.slab_request import FAILED, PENDING, SlabRequest
 from tiresias.services.remote_memory.slabs.slab_table import PageRange, SlabMapping, SlabTable
 
-WINDOW = 14  # requests to a donor without an answer; a donor ends a connection with 8 MiB of answers that are not read
+WINDOW = 14  # full requests to a donor without an answer; it ends a connection with 8 MiB of answers that are not read
+MOST_IN_FLIGHT = 128  # requests of any size
 
 
 class DonorRequests:
@@ -25,6 +27,7 @@ class DonorRequests:
 
     def __init__(self, settings: RegionSettings, table: SlabTable, links: DonorLinks) -> None:
         self._settings, self._table, self._links = settings, table, links
+        self._together = False
 
     def write(self, each: PageRange, view: memoryview, counted: bool = False) -> SlabRequest | None:
         """Send pages; return the request, None where no donor has the slab."""
@@ -33,7 +36,7 @@ class DonorRequests:
             return None
         mapping, link = found
         request = SlabRequest(mapping, each.page, each.pages, counted=counted)
-        self._links.guarded(link, lambda: link.write(request, self._offset(each), view))
+        self._links.guarded(link, lambda: link.write(request, self._offset(each), view, held=self._together))
         return request
 
     def read(self, each: PageRange, into: memoryview) -> SlabRequest | None:
@@ -45,6 +48,17 @@ class DonorRequests:
         request = SlabRequest(mapping, each.page, each.pages, into)
         self._links.guarded(link, lambda: link.read(request, self._offset(each)))
         return request
+
+    @contextmanager
+    def sent_together(self) -> Iterator[None]:
+        """Send what is written to one donor by few system calls, at the end: each one may wake the donor."""
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
+            for link in self._links.all():
+                self._links.guarded(link, link.flush)
 
     def in_flight(self, slab: int) -> int:
         """Return how many requests the donor of a slab has not answered."""
@@ -76,9 +90,14 @@ class DonorRequests:
         link = self._links.get(mapping.donor) if mapping else None
         if mapping is None or link is None:
             return None
-        while len(link.requests) >= WINDOW and self._links.guarded(link, link.receive):
+        while self._is_full(link) and self._links.guarded(link, link.flush) and self._links.guarded(link, link.receive):
             pass
         return (mapping, link) if self._table.mapping(slab) == mapping else None  # evicted or lost in the meantime
+
+    def _is_full(self, link: DonorLink) -> bool:
+        return (
+            len(link.requests) >= MOST_IN_FLIGHT or link.pages_in_flight > (WINDOW - 1) * self._settings.request_pages
+        )
 
     def _offset(self, each: PageRange) -> int:
         return (each.page - each.slab * self._settings.slab_pages) * self._settings.page_bytes

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -88,11 +89,17 @@ class RemotePages:
             UsageError: Not whole pages, or beyond the end of the region.
             LocalDiskFull: The disk takes nothing and its queue is full.
         """
-        view = memoryview(data).cast("B")
-        with self._lock, self.counters.writing(self._checked(page, len(view))):
+        self.queue_writes([(page, data)])
+
+    def queue_writes(self, writes: Sequence[tuple[int, Buffer]]) -> None:
+        """Carry out several queue_write(); what goes to one donor is sent together. After an error some of them are not done."""
+        views = [(page, memoryview(data).cast("B")) for page, data in writes]
+        pages = sum(self._checked(page, len(view)) for page, view in views)
+        with self._lock, self.counters.writing(pages), self._requests.sent_together():
             self._poll(time.monotonic())
-            for each, part in self._parts(page, view):
-                self._write_range(each, part, counted=True)
+            for page, view in views:
+                for each, part in self._parts(page, view):
+                    self._write_range(each, part, counted=True)
 
     def read_into(self, page: int, buffer: bytearray | memoryview) -> None:
         """Read whole pages into a buffer; a page that was never written is zero.

@@ -7,12 +7,13 @@ thread that waits for a page may hold the interpreter's lock of its program.
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import signal
 import socket
+import struct
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.region_settings import RegionSettings
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
+from tiresias.services.remote_memory.region.leaving_pages import LeavingPages, MappedRegion, new_counts
+from tiresias.services.remote_memory.region.page_accesses import PageAccesses, are_accesses_known
 from tiresias.services.remote_memory.region.page_buffers import PageBuffer
 from tiresias.services.remote_memory.region.read_ahead import ReadAhead
 from tiresias.services.remote_memory.region.read_streams import MOST_WINDOW, ReadStream, ReadStreams
@@ -38,8 +41,9 @@ from tiresias.services.remote_memory.region.write_stream import WriteStream
 from tiresias.services.wire.peer_identity import parsed_identity
 
 BATCH = 64  # pages that leave together
-RESERVE = MOST_WINDOW + 256  # free pages that are kept, so that a fault does not wait until others have left
+LEAST_RESERVE = 64  # free pages that are kept, so that a fault does not wait until others have left
 SWITCH_INTERVAL_S = 0.0005  # after which the thread of the faults gets the interpreter's lock from another one
+_PEER = struct.Struct("iII")  # of SO_PEERCRED: process, user, group
 FIRST_CHUNK = 16  # pages that follow the one that a thread waits for
 
 
@@ -52,31 +56,33 @@ class FaultHandler:
         address: Where the program has mapped it.
         pages: Where pages are that are not resident.
         limit: How many pages may be resident.
+        accesses: What the program accesses; None where the kernel does not report it.
     """
 
-    def __init__(self, userfault: int, memory: int, address: int, pages: RemotePages, limit: int) -> None:
+    def __init__(
+        self,
+        userfault: int,
+        memory: int,
+        address: int,
+        pages: RemotePages,
+        limit: int,
+        accesses: PageAccesses | None = None,
+    ) -> None:
         self._userfault, self._memory, self._address, self._pages = userfault, memory, address, pages
         self._size = pages.settings.page_bytes
         most_window = max(1, min(MOST_WINDOW, limit // 16))
-        self._reserve, self._batch = min(RESERVE, limit // 8), min(BATCH, limit // 4)
+        self._most_reserve, self._batch = limit // 8, min(BATCH, limit // 4)
         self._resident = ResidentPages(limit, pages.settings.pages)
         self._stored = bytearray(pages.settings.pages)  # 1: it has left once
         self._streams = ReadStreams(self._resident, most_window)
         self._ahead = ReadAhead(pages, self._resident, self._streams, most_window)
         self._writes = WriteStream(self._resident, most_window)
+        self._in_sequence = False  # whether the pages that come in now are those of a sequence
         self._buffer = PageBuffer(most_window * self._size)
         self._zeros = PageBuffer(most_window * self._size)
-        self.counts = {
-            "faults": 0,
-            "write_faults": 0,
-            "pages_in": 0,
-            "ahead_pages": 0,
-            "zero_pages": 0,
-            "pages_out": 0,
-            "clean_pages": 0,
-            "in_s": 0.0,
-            "out_s": 0.0,
-        }
+        self.counts = new_counts()
+        mapped = MappedRegion(userfault, memory, address, self._size)
+        self._leaving = LeavingPages(mapped, pages, self._resident, self._stored, accesses, self.counts)
 
     def resolve(self, fault: PageFault) -> None:
         """Let a thread continue."""
@@ -94,9 +100,10 @@ class FaultHandler:
         return self._ahead.begin(self._stored) or self._keep_reserve() or self._ahead.settle()
 
     def _keep_reserve(self) -> bool:
-        if self._resident.free >= min(self._reserve, self._resident.absent):
+        reserve = min(max(LEAST_RESERVE, 3 * self._streams.widest // 2), self._most_reserve)
+        if self._resident.free >= min(reserve, self._resident.absent):
             return False
-        self._send_out(self._batch)
+        self._leaving.send_out(self._batch)
         return True
 
     def forget(self, page: int, count: int) -> None:
@@ -141,7 +148,7 @@ class FaultHandler:
     def _read(self, stream: ReadStream, page: int, write: bool) -> None:
         first, count = self._streams.run_at(stream, page)
         if count > self._resident.free:
-            self._send_out(max(self._batch, count - self._resident.free))
+            self._leaving.send_out(max(self._batch, count - self._resident.free))
         self._resident.come(first, count)
         if self._stored.find(1, first, first + count) != -1:
             self._pages.read_into(first, self._buffer.view[: count * self._size])
@@ -162,7 +169,7 @@ class FaultHandler:
 
     def _place(self, stream: ReadStream, first: int, count: int, page: int, buffer: PageBuffer, write: bool) -> None:
         """Put pages in place, that of the fault first. It is protected against writes, so that the next ones are noticed."""
-        end, written = first + count, stream.written and stream.continued > 0
+        end, written, self._in_sequence = first + count, stream.written and stream.continued > 0, stream.is_followed
         self._copy(page, 1, buffer, page - first, changed=write)
         self._copy(page + 1, min(FIRST_CHUNK, end - page - 1), buffer, page + 1 - first, written)
         stream.end = max(stream.end, end)
@@ -176,7 +183,7 @@ class FaultHandler:
         if not count:
             return
         address, size = self._address + page * self._size, count * self._size
-        self._resident.add(page, count, changed)
+        self._resident.add(page, count, changed, self._in_sequence)
         if changed and buffer is self._zeros:
             done = zero_in(self._userfault, address, size)
         else:
@@ -191,27 +198,17 @@ class FaultHandler:
         self._resident.changed(first, count)
         protect(self._userfault, self._address + first * self._size, count * self._size, on=False)
 
-    # -- pages that leave --------------------------------------------------------------------------------------------------------
 
-    def _send_out(self, pages: int) -> None:
-        """Store changed pages and remove them, and others."""
-        started = time.perf_counter()
-        for first, count in self._resident.leaving(pages):
-            changed = self._resident.changed_runs(first, count)
-            for run in changed:
-                self._store(*run)
-            punch_hole(self._memory, first * self._size, count * self._size)
-            self._resident.remove(first, count)
-            stored = sum(length for _, length in changed)
-            self.counts["pages_out"] += stored
-            self.counts["clean_pages"] += count - stored
-        self.counts["out_s"] += time.perf_counter() - started
+def accesses_of(control: socket.socket, address: int) -> PageAccesses | None:
+    """Return the accesses of the program at the other end of a socket; None where the kernel does not report them."""
+    with suppress(OSError):
+        return PageAccesses(peer_process(control), address) if are_accesses_known() else None
+    return None
 
-    def _store(self, page: int, count: int) -> None:
-        protect(self._userfault, self._address + page * self._size, count * self._size, on=True)
-        content = os.pread(self._memory, count * self._size, page * self._size)
-        self._pages.queue_write(page, content)
-        self._stored[page : page + count] = b"\1" * count
+
+def peer_process(control: socket.socket) -> int:
+    """Return the process at the other end of a socket."""
+    return int(_PEER.unpack(control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0])
 
 
 def serve(handler: FaultHandler, pages: RemotePages, control: socket.socket, userfault: int) -> None:
@@ -259,7 +256,9 @@ def main(argv: list[str] | None = None) -> int:
             **content["options"],
         )
         with RemotePages(settings) as pages:
-            handler = FaultHandler(userfault, memory, content["address"], pages, content["limit"])
+            address = content["address"]
+            accesses = accesses_of(control, address)
+            handler = FaultHandler(userfault, memory, address, pages, content["limit"], accesses)
             control.sendall(b"{}\n")
             serve(handler, pages, control, userfault)
     except (TiresiasError, OSError) as error:

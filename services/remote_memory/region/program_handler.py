@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +17,18 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.protocol.job_log import log_line
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
-from tiresias.services.remote_memory.region.fault_handler import SWITCH_INTERVAL_S, FaultHandler, ignore_signals, serve
+from tiresias.services.remote_memory.region.fault_handler import (
+    SWITCH_INTERVAL_S,
+    FaultHandler,
+    accesses_of,
+    ignore_signals,
+    peer_process,
+    serve,
+)
 from tiresias.services.remote_memory.region.program_settings import ProgramSettings, read_program_settings
 from tiresias.services.remote_memory.region.region_messages import END
 from tiresias.services.remote_memory.region.userfault import protect
 
-_PEER = struct.Struct("iII")  # of SO_PEERCRED: process, user, group
 _ADDRESS_BYTES = 64
 
 
@@ -77,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(control: socket.socket, settings: ProgramSettings) -> None:
-    process = _PEER.unpack(control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0]
+    process = peer_process(control)
     program = f"{Path(f'/proc/{process}/comm').read_text().strip()} ({process})"
     with RemotePages(settings.region) as pages:
         control.sendall(f"{settings.region.pages}\n".encode())
@@ -86,7 +91,7 @@ def _run(control: socket.socket, settings: ProgramSettings) -> None:
             return
         userfault, memory = descriptors
         address, limit = int(message), settings.resident_bytes // settings.region.page_bytes
-        handler = ProgramHandler(program, userfault, memory, address, pages, limit)
+        handler = ProgramHandler(program, userfault, memory, address, pages, limit, accesses_of(control, address))
         control.sendall(b"{}\n")
         with suppress(ProcessLookupError, ConnectionError):  # the program has ended in the middle
             serve(handler, pages, control, userfault)

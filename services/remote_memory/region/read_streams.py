@@ -36,6 +36,11 @@ class ReadStream:
         self.continued, self.backward = 0, False
         self.ahead: deque[Run] = deque()
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether so many faults were in sequence that pages are requested ahead."""
+        return self.continued >= CONTINUED
+
     def coming(self, page: int) -> Run | None:
         """Return the run on its way that has a page."""
         return next((run for run in self.ahead if run[0] <= page < run[0] + run[1]), None)
@@ -57,6 +62,11 @@ class ReadStreams:
 
     def __iter__(self) -> Iterator[ReadStream]:
         return iter(self._streams)
+
+    @property
+    def widest(self) -> int:
+        """The largest window of a stream that continues; 0 without one."""
+        return max((stream.window for stream in self._streams if stream.is_followed), default=0)
 
     def at_fault(self, page: int, write: bool) -> ReadStream:
         """Return the stream of a fault of an absent page; a new one where it continues none. A replaced one is in `ended`."""
@@ -87,7 +97,7 @@ class ReadStreams:
         left = stream.window - sum(count for _, count in stream.ahead)
         if (
             stream.backward
-            or stream.continued < CONTINUED
+            or not stream.is_followed
             or left <= stream.window // 2
             or len(stream.ahead) >= WINDOWS_AHEAD
         ):

@@ -1,15 +1,18 @@
 """Which pages of a region are resident, which of them were changed, and which leave next.
 
-The kernel reports no accesses to resident pages, so no order of use is known, and a second chance is impossible. Pages that came in
-last stay for a while. After it most of them leave again and the others replace random ones: a program that passes over its data
-again and again finds a part of it resident each time, where FIFO and LRU find none. With random accesses FIFO and random
-replacement find equally many (Gelenbe, 1973).
+Pages that came in last stay for a while, the recent ones. After it their accesses are observed for another while
+(page_accesses.py), as on the second list of VAX/VMS (Turner and Levy, 1981). Those that were accessed are kept and replace random
+kept ones without accesses. Of the others, and of pages in sequence, which are not observed, one of eight is kept and the rest
+leaves. So a program with hot pages finds these, and one that passes over its data again and again finds a part of it resident each
+time, where FIFO and LRU find none. Without observation no order of use is known: FIFO and random replacement then find equally
+many (Gelenbe, 1973).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from random import Random
 
 ABSENT, COMING, CLEAN, CHANGED = range(4)
@@ -17,9 +20,12 @@ _ABSENT, _CLEAN, _CHANGED = (bytes([mark]) for mark in (ABSENT, CLEAN, CHANGED))
 RUN_PAGES = 256  # that leave together
 KEPT = 8  # one of so many runs is kept when its while is over
 LEAST_LEAVING = 64  # pages of a run are not divided
-RECENT = 8  # one of so many resident pages has come in recently
+RECENT = 16  # one of so many resident pages has come in recently, and one of so many is observed
 LEAST_RECENT = 64  # pages
+MOST_OBSERVED = 32  # pages of a run
+SECOND_CHANCES = 4  # kept runs that stay because they were accessed, for each one that leaves
 Run = tuple[int, int]  # the first page, and how many
+Accessed = Callable[[int, int], list[bool]]  # whether each page of a run was accessed since it is observed
 
 
 class ResidentPages:
@@ -34,9 +40,12 @@ class ResidentPages:
     def __init__(self, limit: int, pages: int, random: Random | None = None) -> None:
         self._limit, self.pages = limit, pages
         self._marks = bytearray(pages)
+        self._sequential = bytearray(pages)  # 1: it came in with others of a sequence, and is not observed
         self._recent: deque[Run] = deque()
+        self._observed: deque[Run] = deque()
         self._kept: list[Run] = []
-        self._recent_pages = self._resident = self._coming = 0
+        self._again: list[Run] = []
+        self._recent_pages = self._observed_pages = self._resident = self._coming = 0
         self._least_recent = max(limit // RECENT // 2, min(LEAST_RECENT, limit // 2))
         self._random = random or Random()
 
@@ -117,9 +126,10 @@ class ResidentPages:
         self._mark(first, count, ABSENT)
         self._coming -= count
 
-    def add(self, first: int, count: int, changed: bool) -> None:
+    def add(self, first: int, count: int, changed: bool, sequential: bool = False) -> None:
         """Note that pages on their way are resident."""
         self._mark(first, count, CHANGED if changed else CLEAN)
+        self._sequential[first : first + count] = bytes([sequential]) * count
         self._coming -= count
         self._resident += count
         self._recent_pages += count
@@ -140,35 +150,73 @@ class ResidentPages:
         end = first + count
         self._resident -= count - self._marks.count(ABSENT, first, end)
         self._recent = deque(part for run in self._recent for part in _outside(run, first, end))
+        self._observed = deque(part for run in self._observed for part in _outside(run, first, end))
         self._kept = [part for run in self._kept for part in _outside(run, first, end)]
         self._recent_pages = sum(pages for _, pages in self._recent)
+        self._observed_pages = sum(pages for _, pages in self._observed)
         self._mark(first, count, ABSENT)
 
-    def leaving(self, count: int) -> list[Run]:
-        """Choose `count` or a few more resident pages, and return them as sorted runs; each must be removed."""
+    def begin_observation(self) -> list[Run]:
+        """Return the resident runs whose accesses are to be observed from now on."""
+        runs = [run for run in self._again if min(self._marks[run[0] : sum(run)]) >= CLEAN]
+        self._again.clear()
+        while self._recent_pages > 2 * self._most_recent():  # they came in while pages were free
+            self._kept.append(self._oldest_recent())
+        while self._recent_pages > self._most_recent():
+            runs.append(self._oldest_recent())
+            self._observed.append(runs[-1])
+            self._observed_pages += runs[-1][1]
+        return [run for run in runs if self._is_observed(run)]
+
+    def leaving(self, count: int, accessed: Accessed | None = None) -> list[Run]:
+        """Choose `count` or a few more resident pages, and return them as sorted runs; each must be removed.
+
+        Args:
+            count: How many.
+            accessed: What was observed; None where nothing is.
+        """
         chosen: list[Run] = []
-        while count > 0 and (self._recent or self._kept):
-            first, pages = self._victim()
-            if pages > max(count, LEAST_LEAVING):  # the rest of the run stays
-                self._kept.append((first + count, pages - count))
-                pages = count
-            chosen.append((first, pages))
-            count -= pages
+        while count > 0 and (self._recent or self._observed or self._kept):
+            for first, pages in self._victims(accessed):
+                if pages > max(count, LEAST_LEAVING):  # the rest of the run stays
+                    self._kept.append((first + count, pages - count))
+                    pages = count
+                chosen.append((first, pages))
+                count -= pages
         return _joined(sorted(chosen))
 
-    def _victim(self) -> Run:
-        while self._recent and self._recent_pages > max(self._least_recent, self._resident // RECENT):
+    def _victims(self, accessed: Accessed | None) -> list[Run]:
+        if self._observed_pages > self._resident // RECENT:
+            return self._unused(self._oldest_observed(), accessed)
+        while self._recent_pages > 2 * self._most_recent():
             self._kept.append(self._oldest_recent())
-        keep = bool(self._recent) and not self._random.randrange(KEPT)
-        if keep:
-            self._kept.append(self._oldest_recent())
-        if self._kept and (keep or self._recent_pages <= self._least_recent // 2):
-            return self._random_kept()
-        return self._oldest_recent()
+        if self._recent_pages > self._most_recent():  # nothing is observed
+            return self._unused(self._oldest_recent(), None)
+        if self._kept:
+            return [self._random_kept() if accessed is None else self._random_unused(accessed)]
+        return [self._oldest_observed() if self._observed else self._oldest_recent()]
+
+    def _unused(self, run: Run, accessed: Accessed | None) -> list[Run]:
+        """Keep what was accessed of a run, and one of KEPT runs without accesses; return the rest."""
+        parts = [(False, run)] if accessed is None or not self._is_observed(run) else _divided(run, accessed(*run))
+        keep = not self._random.randrange(KEPT)
+        self._kept += [part for used, part in parts if used or keep]
+        return [part for used, part in parts if not used and not keep]
+
+    def _is_observed(self, run: Run) -> bool:
+        return run[1] <= MOST_OBSERVED and not self._sequential[run[0]]
+
+    def _most_recent(self) -> int:
+        return max(self._least_recent, self._resident // RECENT)
 
     def _oldest_recent(self) -> Run:
         run = self._recent.popleft()
         self._recent_pages -= run[1]
+        return run
+
+    def _oldest_observed(self) -> Run:
+        run = self._observed.popleft()
+        self._observed_pages -= run[1]
         return run
 
     def _random_kept(self) -> Run:
@@ -176,8 +224,28 @@ class ResidentPages:
         self._kept[at], self._kept[-1] = self._kept[-1], self._kept[at]
         return self._kept.pop()
 
+    def _random_unused(self, accessed: Accessed) -> Run:
+        """Return a kept run without accesses; the last one of several that have some. The others are observed again."""
+        for _ in range(SECOND_CHANCES):
+            run = self._random_kept()
+            if not self._is_observed(run) or not any(accessed(*run)):
+                return run
+            self._kept.append(run)
+            self._again.append(run)
+        return self._random_kept()
+
     def _mark(self, first: int, count: int, mark: int) -> None:
         self._marks[first : first + count] = bytes([mark]) * count
+
+
+def _divided(run: Run, accessed: list[bool]) -> list[tuple[bool, Run]]:
+    """Divide a run where `accessed` changes."""
+    parts, first = [], run[0]
+    for used, group in groupby(accessed):
+        pages = len(list(group))
+        parts.append((used, (first, pages)))
+        first += pages
+    return parts
 
 
 def _outside(run: Run, first: int, end: int) -> Iterator[Run]:

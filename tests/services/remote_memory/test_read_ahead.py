@@ -24,10 +24,20 @@ class ModelledPages:
         self.marks = ResidentPages(limit, PAGES, Random(seed))
         self.resident: dict[int, bool] = {}  # page -> changed
         self.coming: set[int] = set()
-        self.limit = limit
+        self.limit, self.observes = limit, seed % 2 == 0
+        self.unmapped: set[int] = set()
+
+    def accessed(self, first: int, count: int) -> list[bool]:
+        """Odd pages are accessed after they were unmapped."""
+        assert self.resident.keys() >= set(range(first, first + count))
+        return [page % 2 == 1 or page not in self.unmapped for page in range(first, first + count)]
 
     def send_out(self, count: int) -> None:
-        for first, pages in self.marks.leaving(count):
+        if self.observes:
+            for first, pages in self.marks.begin_observation():
+                assert self.resident.keys() >= set(range(first, first + pages)), "only resident pages are unmapped"
+                self.unmapped |= set(range(first, first + pages))
+        for first, pages in self.marks.leaving(count, self.accessed if self.observes else None):
             run = range(first, first + pages)
             changed = {
                 page for start, length in self.marks.changed_runs(first, pages) for page in range(start, start + length)
@@ -36,12 +46,14 @@ class ModelledPages:
             self.marks.remove(first, pages)
             for page in run:
                 del self.resident[page]
+                self.unmapped.discard(page)
 
     def forget(self, first: int, count: int) -> None:
         count = min(count, PAGES - first)
         self.marks.forget(first, count)
         for page in self.resident.keys() & set(range(first, first + count)):
             del self.resident[page]
+            self.unmapped.discard(page)
 
     def add(self, first: int, count: int, changed: bool) -> None:
         run = range(first, first + count)
@@ -195,6 +207,42 @@ def test_repeated_passes_find_a_part_resident(runs: int, share: float) -> None:
                 marks.remove(*run)
         bring(marks, page, 64)
     assert hits / (4 * runs) > 0.5 * share
+
+
+def misses(hot: int, cold: int, limit: int, observes: bool) -> float:
+    """Return the share of accesses to hot pages that were misses, where each second access is to one of `cold` pages."""
+    chance, mapped = Random(3), set[int]()
+    marks, found, accesses = ResidentPages(limit, hot + cold, Random(4)), 0, 40_000
+
+    def accessed(first: int, count: int) -> list[bool]:
+        return [page in mapped for page in range(first, first + count)]
+
+    for number in range(accesses):
+        page = chance.randrange(hot) if number % 2 else hot + chance.randrange(cold)
+        if page not in marks:
+            found += page < hot and number > accesses // 2
+            bring(marks, page, 1)
+            while marks.free < 64:
+                for first, count in marks.begin_observation() if observes else ():
+                    mapped.difference_update(range(first, first + count))
+                for run in marks.leaving(64, accessed if observes else None):
+                    marks.remove(*run)
+        mapped.add(page)
+    return found / (accesses // 4)
+
+
+def test_hot_pages_are_kept_where_their_accesses_are_known() -> None:
+    """300 of 10,000 pages have half of the accesses; 2,000 can be resident."""
+    assert misses(300, 9700, 2000, observes=True) < 0.02
+    assert misses(300, 9700, 2000, observes=False) > 0.06
+
+
+def test_pages_in_sequence_are_not_observed() -> None:
+    marks = ResidentPages(1024, 4096)
+    for page in range(0, 256, 2):
+        marks.come(page, 1)
+        marks.add(page, 1, changed=False, sequential=page % 4 == 0)
+    assert {page % 4 for page, _ in marks.begin_observation()} == {2}
 
 
 def test_write_windows_grow_and_stay_within_clean_pages() -> None:
