@@ -25,7 +25,12 @@ def test_a_region_without_limits_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    "printed", ["this user's programs cannot have a region: userfaultfd: Operation not permitted", "x"]
+    "printed",
+    [
+        "this user's programs cannot have a region: userfaultfd: Operation not permitted",
+        "this user's programs can have a region; system calls wait for its pages; its hot pages are not known",
+        "x",
+    ],
 )
 def test_what_is_missing_is_advice(printed: str) -> None:
     finding = found(printed)
