@@ -145,11 +145,11 @@ def read(path: Path, uid: int) -> dict[str, Any]:
         return {}
 
 
-def make(folder: Path, submission: str) -> None:
-    """A job's control folder, and the user's around it, where they are not there already. Raises OSError."""
+def make(folder: Path, submission: str, uid: int | None = None) -> None:
+    """A job's control folder, and the user's around it, where they are not there already. uid: as own_folder. Raises OSError."""
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     for path in (folder.parent, folder, folder / RANKS):
-        own_folder(path, 0o755)
+        own_folder(path, 0o755, uid)
     mark(folder, submission)
 
 

@@ -61,14 +61,23 @@ def _refuse_foreign(name: str, folder: int, found: os.stat_result) -> None:
         raise CorruptCheckpoint(f"{name} belongs to user {found.st_uid}, its folder to user {owner}")
 
 
-def own_folder(path: Path, mode: int) -> None:
-    """Create `path`, or accept it when it is this user's own folder and no link. Raises OSError."""
+def own_folder(path: Path, mode: int, uid: int | None = None) -> None:
+    """Create `path`, or accept it when it is this user's own folder and no link.
+
+    Args:
+        path: The folder.
+        mode: Its mode where it is created.
+        uid: The user of whom this process has the rights to files; None: its own one.
+
+    Raises:
+        OSError: It cannot be created, or is another user's.
+    """
     try:
         path.mkdir()
         path.chmod(mode)
     except FileExistsError:
         found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != (os.getuid() if uid is None else uid):
             raise PermissionError(0, f"{path} is not a folder of yours") from None
 
 

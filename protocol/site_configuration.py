@@ -46,6 +46,13 @@ def read(file: Path = FILE) -> dict[str, Any] | None:
     return document
 
 
+def control_root() -> Path:
+    """Return the root of the control folders: `paths.control`, else the default."""
+    paths = (read() or {}).get("paths")
+    found = paths.get("control") if isinstance(paths, dict) else None
+    return Path(found if isinstance(found, str) else CONTROL)
+
+
 def _parse(path: Path) -> dict[str, Any] | None:
     try:
         return parse(path)

@@ -1,27 +1,21 @@
-"""Lines in a job's output about its remote memory (`tsbatch --remote-mem`): why it has none, and at the end what moved.
-
-The prolog leaves files of the job on each node (protocol/remote_memory_use.py). The supervisor reads those of the first node; the
-reports of the other nodes are in the control folder.
-"""
+"""Lines in a job's output about its remote memory (`tsbatch --remote-mem`): which nodes refused it, and at the end what moved."""
 
 from __future__ import annotations
 
-import json
-import os
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.protocol import remote_memory_use
+from tiresias.protocol import environment, remote_memory_use
 from tiresias.protocol.job_log import log_line
-from tiresias.protocol.remote_memory_use import NODE_FOLDER, REFUSED, REPORT, RemoteMemoryUse, folder_of, traffic_words
+from tiresias.protocol.job_memory_reports import JobMemoryReports, refusal_line
+from tiresias.protocol.remote_memory_use import NODE_FOLDER, RemoteMemoryUse, traffic_words
 from tiresias.wrappers.job import Job
 
-_MOST_BYTES = 65536
-WAIT_S = 1.5  # for a report of what was moved until the end; there are two a second
-_POLL_S = 0.05
-CLOCKS_S = 60.0  # by which the prologs may have begun before this run, and clocks may differ
+POLL_S = 2.0  # between polls for refusals of other nodes
+OTHERS_S = 60.0  # for which they are polled; later ones are found at the end
 
 
 class RemoteMemoryNotes:
@@ -34,52 +28,50 @@ class RemoteMemoryNotes:
     """
 
     def __init__(self, job: Job, env: Mapping[str, str], run: Path = Path(NODE_FOLDER)) -> None:
-        self._job = job
-        self._files = folder_of(run, env.get("SLURM_JOB_ID") or "none")
-        self._began = time.time()
-        self._node = env.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+        self._reports = JobMemoryReports.of_environment(job.control, env, time.time(), run)
+        self._logged: set[str] = set()
+        several = env.get("SLURM_JOB_NUM_NODES", "1") != "1"
+        requests = bool(env.get(environment.REMOTE_MEMORY)) or self._reports.files.exists()
+        self._until = time.monotonic() + OTHERS_S if several and requests else -math.inf
+        self._due = time.monotonic()
 
     def begin(self) -> None:
-        """Log why this node has refused the job's remote memory, and have the controller show it; nothing otherwise."""
-        if reason := _text(self._files / REFUSED).strip():
-            log_line(f"remote memory: this job runs without it on node {self._node}: {reason}")
-            if self._job.control:
+        """Log why nodes have refused the job's remote memory, and have the controller show it of this one; nothing otherwise."""
+        if reason := self._reports.refusal():
+            self._log_refusal(self._reports.node, reason)
+            if self._reports.control:
+                began, now = self._reports.began, time.time()
                 with suppress(OSError):
                     remote_memory_use.write(
-                        self._job.control, RemoteMemoryUse(self._node, self._began, time.time(), refused=reason)
+                        self._reports.control, RemoteMemoryUse(self._reports.node, began, now, refused=reason)
                     )
+        self.poll()
+
+    def poll(self) -> None:
+        """Log the refusals of other nodes that are new, where that is due."""
+        now = time.monotonic()
+        if self._due <= now <= self._until:
+            self._due = now + POLL_S
+            self._log_refusals(self._reports.published())
+
+    def wait(self) -> float:
+        """Return the seconds until poll() is due; inf: it is not."""
+        now = time.monotonic()
+        return max(self._due - now, 0.0) if now <= self._until else math.inf
 
     def end(self) -> None:
         """Log what was written and read; nothing where no node reports any."""
-        uses = self._uses()
+        uses = self._reports.uses()
+        self._log_refusals(uses)
         if any(not each.refused for each in uses):
             log_line(f"remote memory: {traffic_words(uses)}")
 
-    def _uses(self) -> Sequence[RemoteMemoryUse]:
-        """Return the reports of all nodes: this node's own one is newer than the published one."""
-        published = remote_memory_use.read_all(self._job.control, os.getuid()) if self._job.control else []
-        found = [each for each in published if each.began >= self._began - CLOCKS_S]  # of this run
-        own = self._newest_of_node()
-        return [own, *(each for each in found if each.node != self._node)] if own else found
+    def _log_refusals(self, uses: list[RemoteMemoryUse]) -> None:
+        for each in uses:
+            if each.refused:
+                self._log_refusal(each.node, each.refused)
 
-    def _newest_of_node(self) -> RemoteMemoryUse | None:
-        """Return this node's report, one that is newer than this call where it arrives in time; None without one."""
-        began, deadline = time.time(), time.monotonic() + WAIT_S
-        while (found := self._of_node()) and found.time < began and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        return found
-
-    def _of_node(self) -> RemoteMemoryUse | None:
-        try:
-            content = json.loads(_text(self._files / REPORT) or "null")
-        except (ValueError, RecursionError):
-            return None
-        return remote_memory_use.parsed(self._node, content) if isinstance(content, dict) else None
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open(encoding="utf-8", errors="replace") as opened:
-            return opened.read(_MOST_BYTES)
-    except OSError:
-        return ""
+    def _log_refusal(self, node: str, reason: str) -> None:
+        if node not in self._logged:
+            self._logged.add(node)
+            log_line(refusal_line(node, reason))

@@ -72,15 +72,15 @@ class Supervisor:
         self._final = exit_status.final_codes(os.environ)
         self._outside = _outside_save(job, self._channel, script)
         self._following, self._activity = _following(job), _activity(job)
+        self._memory = RemoteMemoryNotes(job, os.environ)
 
     def run(self) -> int:
         """Run the script until the job ends; return its status (exit_status.py)."""
-        memory = RemoteMemoryNotes(self.job, os.environ)
-        memory.begin()
+        self._memory.begin()
         try:
             return self._runs()
         finally:
-            memory.end()
+            self._memory.end()
             if self._outside:
                 self._outside.close()
 
@@ -163,6 +163,7 @@ class Supervisor:
                 return exit_status.status(ended)
             if self._activity:
                 self._activity.poll()
+            self._memory.poll()
             if self._save:
                 self._save.poll()
                 self._drop_failed_save()
@@ -172,7 +173,7 @@ class Supervisor:
     def _pause(self) -> float:
         if self._save:
             return POLL_S
-        watch = self._activity.wait() if self._activity else IDLE_S
+        watch = min(self._activity.wait() if self._activity else IDLE_S, self._memory.wait())
         if self._end == float("inf"):
             return min(IDLE_S, watch)
         return min(LIMIT_POLL_S, watch, max(1.0, self._end - self._lead() - time.time()))

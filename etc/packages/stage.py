@@ -42,6 +42,7 @@ EXAMPLES = (
     "remote-memory/donor.json",
     "remote-memory/remote-memory.json",
     "remote-memory/prolog.sh",
+    "remote-memory/task-epilog.sh",
     "remote-memory/epilog.sh",
 )
 # of docs/, as text

@@ -15,7 +15,10 @@ import argparse
 import time
 from typing import Any, cast
 
+from tiresias.errors import TiresiasError
 from tiresias.protocol.explanation import ArrayExplanation, Explanation
+from tiresias.protocol.published_job import PublishedJob
+from tiresias.slurm_plugin.commands.ended_job_memory import add_memory_use, memory_use
 from tiresias.slurm_plugin.commands.terminal import (
     add_socket_option,
     console,
@@ -25,8 +28,9 @@ from tiresias.slurm_plugin.commands.terminal import (
     user_name,
 )
 from tiresias.slurm_plugin.sockets.control_client import ask
-from tiresias.slurm_plugin.views.explain import render_explanation
+from tiresias.slurm_plugin.views.explain import fact, render_explanation
 from tiresias.slurm_plugin.views.explain_array import render_array
+from tiresias.slurm_plugin.views.remote_memory_text import memory_facts
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +42,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
-    answer = ask(socket_path(args), {"op": "explain", "job": job_or_tasks(args.job)})
+    requested = job_or_tasks(args.job)
+    try:
+        answer = ask(socket_path(args), {"op": "explain", "job": requested})
+    except TiresiasError:
+        _print_memory(args)
+        raise
     for found in answer.get("groups", [answer]):
         _name_owner(found["job"])
+        add_memory_use(found["job"])
     if args.json:
         print_json(answer)
         return 0
@@ -51,6 +61,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         screen.print(render_explanation(cast(Explanation, answer), width, now))
     return 0
+
+
+def _print_memory(args: argparse.Namespace) -> None:
+    """Print what the nodes of the user's own job have reported of its remote memory, where the controller does not know it."""
+    if (use := memory_use(args.job)) and not args.json:
+        screen = console()
+        job = cast(PublishedJob, {"id": args.job, "remote_memory_use": use})
+        for name, value in memory_facts(job, None):
+            screen.print(*fact(name, value, screen.width))
 
 
 def _name_owner(job: dict[str, Any]) -> None:

@@ -33,13 +33,14 @@ def pool_text(pool: PublishedRemoteMemory) -> str:
 
 def memory_facts(job: PublishedJob, pool: PublishedRemoteMemory | None) -> Iterator[tuple[str, str]]:
     """Yield the facts on the remote memory of a job; none where it requests none."""
-    if not (requested := job.get("remote_memory", 0.0)):
+    use = job.get("remote_memory_use")
+    if not (requested := job.get("remote_memory", 0.0) or (use["requested"] if use else 0.0)) and not use:
         return
     nodes = len(job.get("nodes") or ())
     of_each = f", {size_words(requested / nodes)} on each of {nodes} nodes" if nodes > 1 else ""
     free = f"; {pool_text(pool)}" if pool and not nodes else ""
     yield "remote memory", f"{size_words(requested)} requested{of_each}{free}"
-    if use := job.get("remote_memory_use"):
+    if use:
         yield from _use_facts(use)
 
 
@@ -72,4 +73,5 @@ def memory_words(job: PublishedJob) -> str:
     if use and use["refused"] and not use["nodes"]:
         return "runs without the remote memory that it requests"
     moved = f": {size_words(use['written'])} out, {size_words(use['read'])} in" if use else ""
-    return f"{size_words(requested)} of remote memory{moved}"
+    without = f"; {len(use['refused'])} of its nodes without it" if use and use["refused"] else ""
+    return f"{size_words(requested)} of remote memory{moved}{without}"

@@ -50,6 +50,21 @@ def test_the_nodes_of_jobs_use_the_donor_of_the_example(tmp_path: Path) -> None:
     assert str(swap.service_key_file) == "/etc/tiresias/service.key"
 
 
+def test_the_task_epilog_does_nothing_for_a_job_without_files_on_the_node(tmp_path: Path) -> None:
+    text = (EXAMPLES / "task-epilog.sh").read_text()
+    assert "/usr/libexec/slurm-tiresias/job-swap} lines\n" in text
+    script = tmp_path / "task-epilog.sh"
+    script.write_text(text.replace("/run/tiresias/remote-memory", str(tmp_path)))
+    program = tmp_path / "program.sh"
+    program.write_text("#!/bin/sh\necho $1\n")
+    program.chmod(0o755)
+    environment = {"JOB_SWAP_PROGRAM": str(program), "SLURM_JOB_ID": "7"}
+    call = ["sh", str(script)]
+    assert subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout == ""
+    (tmp_path / "jobs/7").mkdir(parents=True)
+    assert subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout == "lines\n"
+
+
 @pytest.mark.parametrize("part", ["prolog", "epilog"])
 def test_the_script_calls_its_part_with_the_environment_of_slurm(part: str, tmp_path: Path) -> None:
     text = (EXAMPLES / f"{part}.sh").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tiresias.protocol import control, remote_memory_use
+from tiresias.protocol.job_memory_reports import WAIT_S
 from tiresias.protocol.remote_memory_use import RemoteMemoryUse, folder_of
 from tiresias.wrappers.job import Job
-from tiresias.wrappers.remote_memory_notes import WAIT_S, RemoteMemoryNotes
+from tiresias.wrappers.remote_memory_notes import POLL_S, RemoteMemoryNotes
 
 ENV = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "gpu01"}
 
@@ -65,6 +67,31 @@ def test_a_refusal_is_logged_and_published(
     assert job.control is not None
     (published,) = remote_memory_use.read_all(job.control, job.control.stat().st_uid)
     assert published.refused == "this node has the swap of job 6"
+
+
+def test_refusals_of_other_nodes_are_logged_once_during_the_run_and_at_its_end(
+    job: Job, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert job.control is not None
+    remote_memory_use.write(job.control, use("gpu03", 1)._replace(refused="of a run before", began=1.0))
+    env = ENV | {"SLURM_JOB_NUM_NODES": "3", "TIRESIAS_REMOTE_MEM": "1G"}
+    found = RemoteMemoryNotes(job, env, tmp_path / "run")
+    found.begin()
+    assert 0 < found.wait() <= POLL_S
+    remote_memory_use.write(job.control, use("gpu02", 0)._replace(refused="most_mib"))
+    found.poll()
+    assert capfd.readouterr().err == ""  # it is not due
+    later = time.monotonic() + POLL_S
+    monkeypatch.setattr("time.monotonic", lambda: later)
+    found.poll()
+    assert "this job runs without it on node gpu02: most_mib" in capfd.readouterr().err
+    monkeypatch.undo()
+    remote_memory_use.write(job.control, use("gpu03", 0)._replace(refused="no donor"))
+    found.end()
+    text = capfd.readouterr().err
+    assert "gpu02" not in text
+    assert "this job runs without it on node gpu03: no donor" in text
+    assert RemoteMemoryNotes(job, ENV, tmp_path / "run").wait() == math.inf  # on one node nothing is polled
 
 
 def test_the_end_has_the_sums_of_all_nodes_of_this_run(

@@ -2,6 +2,7 @@
 
 prolog FILE          in Slurm's Prolog: start the swap of a job that requests one; FILE is the configuration (swap_settings.py)
 epilog FILE          in Slurm's Epilog: remove it
+lines                in Slurm's TaskEpilog: the lines of a job of sbatch about its remote memory, in its output
 remove FILE JOB      by hand: remove the swap of a job whose processes have ended
 node                 print what this node has for it, and whether the donors of its configuration answer, as JSON
 """
@@ -16,13 +17,18 @@ import sys
 from pathlib import Path
 
 from tiresias.errors import TiresiasError
-from tiresias.services.remote_memory.job_swap import node_ability, prolog, swap_process, swap_request
+from tiresias.services.remote_memory.job_swap import (
+    node_ability,
+    output_lines,
+    prolog,
+    swap_process,
+    swap_request,
+    use_publication,
+)
 from tiresias.services.remote_memory.job_swap.donor_answers import configuration_state
-from tiresias.services.remote_memory.job_swap.owner_files import owner_of
 from tiresias.services.remote_memory.job_swap.page_store import DiskStore, PageStore
 from tiresias.services.remote_memory.job_swap.swap_process import SwapOrder
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings, read_swap_settings
-from tiresias.services.remote_memory.job_swap.use_reports import ReportedJob, job_name
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,9 +41,13 @@ def main(argv: list[str] | None = None) -> int:
             _prolog(args.file)
         elif args.part == "serve":
             _serve(read_swap_settings(args.file), args.job, args.size)
+        elif args.part == "publish":
+            use_publication.publish_refusal(read_swap_settings(args.file), args.job, os.environ)
+        elif args.part == "lines":
+            output_lines.print_lines(os.environ)
         else:
             job = args.job if args.part == "remove" else swap_request.job_of(os.environ)
-            prolog.run_epilog(read_swap_settings(args.file), job)
+            prolog.run_epilog(read_swap_settings(args.file), job, os.environ)
     except (TiresiasError, OSError) as error:
         print(f"tiresias: {prolog.own_error(error)}", file=sys.stderr)
         return getattr(error, "exit_code", 1)
@@ -47,11 +57,11 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
-    for name in ("prolog", "epilog", "remove", "serve", "node"):
+    for name in ("prolog", "epilog", "remove", "serve", "publish", "node", "lines"):
         part = parts.add_parser(name)
-        if name != "node":
+        if name not in ("node", "lines"):
             part.add_argument("file", type=Path, metavar="FILE")
-        if name in ("remove", "serve"):
+        if name in ("remove", "serve", "publish"):  # publish: started by the prolog
             part.add_argument("job", metavar="JOB")
         if name == "serve":  # started by the prolog
             part.add_argument("size", type=int, metavar="BYTES")
@@ -64,12 +74,11 @@ def _prolog(file: Path) -> None:
     try:
         prolog.run_prolog(settings, file, os.environ)
     except (TiresiasError, OSError) as error:
-        prolog.refuse(settings, os.environ, prolog.own_error(error))
+        prolog.refuse(settings, file, os.environ, prolog.own_error(error))
 
 
 def _serve(settings: SwapSettings, job: str, size: int) -> None:
-    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
-    reported = ReportedJob(job_name(os.environ), node, owner_of(os.environ), size, settings.control)
+    reported = use_publication.reported_job(settings, job, os.environ, size)
     order = SwapOrder(job, size, settings.zram_bytes, settings.run, settings.cgroups, reported)
     swap_process.serve(order, lambda: _store(settings, job, size), _report_ready)
 

@@ -24,8 +24,7 @@ from tiresias.services.remote_memory.job_swap import loop_devices, removal, swap
 from tiresias.services.remote_memory.job_swap.key_handover import hand_over
 from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles, make_run_folder, owner_of
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings
-
-MODULE = "tiresias.services.remote_memory.job_swap"
+from tiresias.services.remote_memory.job_swap.use_publication import MODULE, publish_at_end, start_refusal
 
 
 def run_prolog(settings: SwapSettings, file: Path, environment: Mapping[str, str]) -> None:
@@ -55,26 +54,33 @@ def run_prolog(settings: SwapSettings, file: Path, environment: Mapping[str, str
         _start(settings, file, job, size)
 
 
-def run_epilog(settings: SwapSettings, job: str) -> None:
+def run_epilog(settings: SwapSettings, job: str, environment: Mapping[str, str]) -> None:
     """Remove the swap of a job, and what dead processes left of other jobs' swaps.
+
+    Args:
+        settings: The node's configuration.
+        job: The job.
+        environment: Slurm's variables.
 
     Raises:
         Unavailable: The kernel does not release it in time.
     """
     make_run_folder(settings.run)
     removal.remove(job, settings.run, settings.swap_off_timeout_s)
+    publish_at_end(settings, job, environment)
     OwnerFiles(settings.run, job, owner_of({})).remove()
     _log_traffic(settings.run / f"{job}.traffic", job)
     (settings.run / f"{job}.log").unlink(missing_ok=True)
 
 
-def refuse(settings: SwapSettings, environment: Mapping[str, str], reason: str) -> None:
-    """Record why a job has no swap, in the prolog's output and for the job's owner."""
+def refuse(settings: SwapSettings, file: Path, environment: Mapping[str, str], reason: str) -> None:
+    """Record why a job has no swap: in the prolog's output, for the job's owner, and for the controller and the other nodes."""
     job = environment.get("SLURM_JOB_ID", "")
     log_line(f"remote memory: job {job} runs without it: {reason}")
     if swap_request.is_job(job):
         with suppress(OSError):
             OwnerFiles(settings.run, job, owner_of(environment)).put(REFUSED, f"{' '.join(reason.split())}\n")
+        start_refusal(file, job)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tiresias.errors import Unavailable
 from tiresias.services.remote_memory.job_swap import kernel_calls, loop_devices, swap_area, zram_devices
+from tiresias.services.remote_memory.job_swap.bounded_child import in_child
 from tiresias.services.remote_memory.job_swap.loop_devices import LoopDevice
 from tiresias.services.remote_memory.job_swap.swap_process import lock_holder
 
@@ -85,11 +86,11 @@ def _release(path: str, timeout_s: float, abort: Callable[[], None], left: Calla
     Raises:
         Unavailable: That did not help.
     """
-    if not swap_area.is_claimed(path) or _in_child(lambda: kernel_calls.swap_off(path), timeout_s, left):
+    if not swap_area.is_claimed(path) or in_child(lambda: kernel_calls.swap_off(path), timeout_s, left):
         return
     abort()
     for _ in _until(ABORTED_TIMEOUT_S):  # the first call may still go on, and a page without memory for it fails a call
-        if not swap_area.is_claimed(path) or _in_child(lambda: kernel_calls.swap_off(path), ABORTED_TIMEOUT_S):
+        if not swap_area.is_claimed(path) or in_child(lambda: kernel_calls.swap_off(path), ABORTED_TIMEOUT_S):
             return
     raise Unavailable(f"swapoff of {path} did not end within {timeout_s + ABORTED_TIMEOUT_S:.0f} s")
 
@@ -99,7 +100,7 @@ def _abort_of(device: LoopDevice, run: Path) -> Callable[[], None]:
         """End the process and the FUSE connection: requests in flight and later ones fail."""
         if pid := lock_holder(run / f"{device.job}.lock"):
             _kill(pid)
-        _in_child(lambda: _abort_connection(device.connection, run), END_TIMEOUT_S)
+        in_child(lambda: _abort_connection(device.connection, run), END_TIMEOUT_S)
 
     return abort
 
@@ -109,29 +110,6 @@ def _abort_connection(number: int, run: Path) -> None:
     kernel_calls.mount("fusectl", str(run), "fusectl", "")
     with suppress(FileNotFoundError):
         (run / str(number) / "abort").write_text("1")
-
-
-def _in_child(work: Callable[[], None], timeout_s: float, left: Callable[[], int] = lambda: 0) -> bool:
-    """Do something in a child process, which is left alone after the timeout; return whether it succeeded in time.
-
-    The time begins again whenever `left` has decreased.
-    """
-    child = os.fork()
-    if not child:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:  # it must not continue as a second parent
-            os._exit(1)
-    least, deadline = left(), time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status == 0
-        if (now := left()) < least:
-            least, deadline = now, time.monotonic() + timeout_s
-        time.sleep(_POLL_S)
-    return False
 
 
 def _end_process(lock: Path) -> None:

@@ -32,7 +32,8 @@ from tiresias.services.remote_memory.job_swap.fuse_file import FuseFile, open_de
 from tiresias.services.remote_memory.job_swap.job_cgroup import JobCgroup
 from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles
 from tiresias.services.remote_memory.job_swap.page_store import PageStore
-from tiresias.services.remote_memory.job_swap.use_reports import ReportedJob, UseReports
+from tiresias.services.remote_memory.job_swap.use_publication import ReportedJob
+from tiresias.services.remote_memory.job_swap.use_reports import UseReports
 
 STACK_BYTES = 512 << 10  # of a thread: all of it is locked in memory
 READY = b"ready\n"

@@ -86,19 +86,12 @@ def _checked(values: ConfigurationValues) -> SwapSettings:
         values.whole("most_jobs", 1),
         values.whole("zram_mib", 0, least=0) << 20,
         values.whole("slab_mib", 64) << 20,
-        Path(control) if (control := values.text("control", _site_control())) else None,
+        Path(control) if (control := values.text("control", str(site_configuration.control_root()))) else None,
         values.flag("munge"),
         values.choice("keys", ("requests", "all")),
         _near(values, donors),
         *(values.seconds(key, default, 0.1, 600) for key, default in _SECONDS.items()),
     )
-
-
-def _site_control() -> str:
-    """Return the root of the control folders by the site's configuration."""
-    paths = (site_configuration.read() or {}).get("paths")
-    found = paths.get("control") if isinstance(paths, dict) else None
-    return found if isinstance(found, str) else site_configuration.CONTROL
 
 
 def _near(values: ConfigurationValues, donors: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,47 +12,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tiresias.protocol import control, remote_memory_use
+from tiresias.protocol import remote_memory_use
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.remote_memory_use import REPORT, RemoteMemoryUse
 from tiresias.services.remote_memory.job_swap import kernel_calls
-from tiresias.services.remote_memory.job_swap.owner_files import FileOwner, OwnerFiles
+from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles
+from tiresias.services.remote_memory.job_swap.use_publication import CREATE_AFTER_S, LAST_S, ReportedJob, publish
 
 REPORT_S = 0.5
 POLL_DIVISOR = 20.0  # a run is published again after its time divided by this
 SHORTEST_S, LONGEST_S = 5.0, 60.0  # between two reports in the control folder
-LAST_S = 3.0  # the longest wait for the last one
-
-
-class ReportedJob(NamedTuple):
-    """Of what the reports are.
-
-    Attributes:
-        name: The job's id, as squeue prints it.
-        node: Slurm's name of this node.
-        owner: The job's owner.
-        requested: Bytes on this node.
-        control: Root of the control folders; None: nothing is published.
-    """
-
-    name: str
-    node: str
-    owner: FileOwner
-    requested: int
-    control: Path | None
-
-    @property
-    def folder(self) -> Path | None:
-        """The job's control folder."""
-        return control.job_folder(self.control, self.owner.uid, self.name) if self.control else None
-
-
-def job_name(environment: Mapping[str, str]) -> str:
-    """Return the id of a prolog's job as squeue prints it."""
-    array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task}" if array and task else environment.get("SLURM_JOB_ID", "")
 
 
 def use_of(job: ReportedJob, began: float, traffic: Mapping[str, Any]) -> RemoteMemoryUse:
@@ -97,16 +68,14 @@ class UseReports:
     def start(self) -> None:
         """Start the threads."""
         threading.Thread(target=self._report, name="swap reports", daemon=True).start()
-        if self._job.folder:
-            threading.Thread(
-                target=self._publish, args=(self._job.folder,), name="swap publication", daemon=True
-            ).start()
+        if self._job.control:
+            threading.Thread(target=self._publish, name="swap publication", daemon=True).start()
 
     def end(self) -> None:
         """Write the last report; return in LAST_S, also where the shared file system hangs."""
         self._write()
         self._end.set()
-        if self._job.folder:
+        if self._job.control:
             self._last.wait(LAST_S)
 
     def _report(self) -> None:
@@ -119,21 +88,21 @@ class UseReports:
         with suppress(OSError):
             self._files.put(REPORT, json.dumps({"node": use.node, **use.stated()}))
 
-    def _publish(self, folder: Path) -> None:
+    def _publish(self) -> None:
+        folder = self._job.folder()
         try:
             kernel_calls.act_for_user(*self._job.owner)
         except OSError as error:
-            log_line(f"remote memory: job {self._job.name}: its use is not published: {error}")
+            log_line(f"remote memory: job {self._job.job}: its use is not published: {error}")
             self._last.set()
             return
         wait = SHORTEST_S
         while not self._end.wait(wait):
-            self._put(folder)
+            self._put(folder, creates=time.time() - self._began > CREATE_AFTER_S)
             wait = min(max((time.time() - self._began) / POLL_DIVISOR, SHORTEST_S), LONGEST_S)
-        self._put(folder)
+        self._put(folder, creates=True)
         self._last.set()
 
-    def _put(self, folder: Path) -> None:
+    def _put(self, folder: Path, creates: bool) -> None:
         if self._newest:
-            with suppress(OSError):  # a job without a control folder, or one that is away
-                remote_memory_use.write(folder, self._newest)
+            publish(folder, self._newest, self._job.owner.uid if creates else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -18,19 +19,25 @@ from rich.console import Console
 from tests.slurm_plugin.sockets.test_publication import NOW, ROOT, Sight
 from tests.slurm_plugin.sockets.test_published_types import faults
 from tiresias.durable.leadership import Leadership
-from tiresias.protocol import control, remote_memory_use
+from tiresias.errors import Unavailable
+from tiresias.protocol import control, remote_memory_use, site_configuration
 from tiresias.protocol.explanation import Explanation
+from tiresias.protocol.published_job import PublishedJob
 from tiresias.protocol.remote_memory_use import RemoteMemoryUse
 from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.backends.slurm_rules import License, SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
+from tiresias.slurm_plugin.commands import explain
+from tiresias.slurm_plugin.commands.ended_job_memory import CLOCKS_S, add_memory_use
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.config.sections import Paths
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.observation.remote_memory_reports import LONGEST_POLL_S, RemoteMemoryReports
+from tiresias.slurm_plugin.sockets.shown_remote_memory import shown_use
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.views.explain import render_explanation
+from tiresias.slurm_plugin.views.remote_memory_text import memory_facts, memory_words
 from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 
@@ -168,3 +175,43 @@ def test_status_and_explain_show_it(answer: Callable[..., Any]) -> None:
     )
     assert "40 GiB requested; 6 GiB of 8 GiB free" in waits
     assert "Licenses" in waits
+
+
+def test_nodes_that_have_refused_it_are_counted_in_the_list_of_jobs(answer: Callable[..., Any], tmp_path: Path) -> None:
+    use = {**shown_use([USE, USE._replace(node="gpu02", refused="no donor")]), "nodes": 1}
+    job = cast(PublishedJob, {"remote_memory": 2048.0, "remote_memory_use": use})
+    assert memory_words(job) == "2 GiB of remote memory: 4 MiB out, 3 MiB in; 1 of its nodes without it"
+    alone = cast(
+        PublishedJob, {"remote_memory": 2048.0, "remote_memory_use": shown_use([USE._replace(refused="no donor")])}
+    )
+    assert memory_words(alone) == "runs without the remote memory that it requests"
+
+
+def test_a_job_that_has_ended_has_the_reports_of_its_last_run(tmp_path: Path, job: SlurmJob, folder: Path) -> None:
+    """The controller reports none of it; the command reads the control folder."""
+    remote_memory_use.write(folder, USE)
+    remote_memory_use.write(folder, USE._replace(node="gpu02", began=USE.began + CLOCKS_S + 1))
+    ended: dict[str, Any] = {"id": job.id, "uid": job.uid, "state": "ENDED"}
+    add_memory_use(ended, tmp_path)
+    assert ended["remote_memory_use"]["nodes"] == 1
+    ended_before: dict[str, Any] = {"id": "99", "uid": job.uid}
+    add_memory_use(ended_before, tmp_path)
+    add_memory_use(competes := {"id": job.id}, tmp_path)
+    assert "remote_memory_use" not in ended_before.keys() | competes.keys()
+    facts = dict(memory_facts(cast(PublishedJob, ended), None))
+    assert facts["remote memory"] == "1 GiB requested"
+    assert facts["  pages"].startswith("2 MiB out, 2 MiB in")
+
+
+def test_explain_prints_it_of_a_job_that_the_controller_does_not_know(
+    tmp_path: Path, job: SlurmJob, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote_memory_use.write(folder, USE)
+    monkeypatch.setattr(site_configuration, "FILE", tmp_path / "none.toml")
+    monkeypatch.setattr(site_configuration, "CONTROL", str(tmp_path))
+    args = argparse.Namespace(job=job.id, json=False, socket=tmp_path / "none.sock")
+    with pytest.raises(Unavailable):
+        explain.run(args)
+    printed_text = " ".join(capsys.readouterr().out.split())
+    assert "remote memory 1 GiB requested" in printed_text
+    assert "2 MiB out, 2 MiB in" in printed_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ def submit(
     by: str = "sbatch",
     before: str = "",
     until_file: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> str:
     """Submit a job of 48 MiB that needs more; return its id.
 
@@ -85,11 +86,12 @@ def submit(
         by: sbatch or tsbatch.
         before: Commands before it.
         until_file: It continues to write until /shared has this file.
+        env: Variables of the submission.
     """
     waits = f" /shared/{until_file}" if until_file else ""
     script = f"{before}python3 /shared/swapping.py {mib} {writes}{waits}"
     words = [by, "--parsable", "--mem=48M", "--output=/shared/%j.out", *options, "--wrap", script]
-    return cluster.run(words, user=user).stdout.strip()
+    return cluster.run(words, user=user, env=env).stdout.strip()
 
 
 def state(cluster: Cluster, job: str) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 from tests.polling import pauses
 from tiresias.protocol.remote_memory_use import folder_of
 from tiresias.services.remote_memory.job_swap import loop_devices, node_ability, zram_devices
-from tiresias.services.remote_memory.job_swap.prolog import MODULE
 from tiresias.services.remote_memory.job_swap.swap_process import lock_holder
+from tiresias.services.remote_memory.job_swap.use_publication import MODULE
 
 MIB = 1 << 20
 SWAPPING = str(Path(__file__).with_name("swapping.py"))

@@ -81,11 +81,11 @@ def test_another_job_has_no_swap(node: SwapNode) -> None:
     )  # of the 64 MiB that it lacks; the kernel may put pages of any process there
 
 
-def swapping_job(node: SwapNode, job: str = JOB, writes: int = 10**9) -> subprocess.Popen[str]:
+def swapping_job(node: SwapNode, job: str = JOB, writes: int = 10**9, mib: int = 192) -> subprocess.Popen[str]:
     """Start a job that has pages in its swap; it writes for ever where the number of writes is not stated."""
     cgroup = node.cgroup(job, 64)
     node.call("prolog", job, REQUEST)
-    process = node.swapping(cgroup, 192, writes)
+    process = node.swapping(cgroup, mib, writes)
     assert process.stdout is not None
     assert process.stdout.readline() == "filled\n"
     return process
@@ -115,12 +115,12 @@ def test_a_server_that_hangs_is_given_up_in_time(node: SwapNode) -> None:
 
 @pytest.mark.slow
 def test_an_epilog_moves_the_pages_of_another_job_for_as_long_as_that_goes_on(node_of: Callable[..., SwapNode]) -> None:
-    """The bound of swapoff is far shorter than it takes: pages of the job that runs are on the device of the one that has ended."""
-    node = node_of(most_jobs=2, swap_off_timeout_s=0.1)
-    first, second = swapping_job(node), swapping_job(node, "7002", 40000)
+    """The bound of swapoff is shorter than it takes: pages of the job that runs are on the device of the one that has ended."""
+    node = node_of(most_jobs=2, swap_off_timeout_s=2.0)
+    first, second = swapping_job(node), swapping_job(node, "7002", 10000, mib=352)
     first.kill()
     first.wait(30)
-    assert swaps()[device_of()].used > 8 << 20
+    assert swaps()[device_of()].used > 64 << 20
     assert '"failed": 0' in node.call("epilog", JOB)
     assert node.left(JOB) == []
     output, errors = second.communicate(timeout=240)

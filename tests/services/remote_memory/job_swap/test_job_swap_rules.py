@@ -16,6 +16,7 @@ from tiresias.services.remote_memory.job_swap import fuse_protocol, job_cgroup, 
 from tiresias.services.remote_memory.job_swap.fuse_protocol import FuseError, FuseRequest
 from tiresias.services.remote_memory.job_swap.node_ability import isolation_risks
 from tiresias.services.remote_memory.job_swap.swap_settings import read_swap_settings
+from tiresias.services.remote_memory.job_swap.use_publication import job_name
 
 SIZES = st.integers(0, 1 << 50)
 
@@ -155,3 +156,13 @@ def test_swap_without_limits_in_slurm_is_a_risk() -> None:
     limited = "ConstrainRAMSpace       = yes\nConstrainSwapSpace      = yes\n"
     assert not [each for each in isolation_risks(limited) if "cgroup.conf" in each]
     assert len([each for each in isolation_risks(limited.replace("yes", "no")) if "cgroup.conf" in each]) == 2
+
+
+def test_a_task_of_an_array_has_the_id_that_squeue_prints() -> None:
+    """A prolog has the number alone; that of the array is the number of one of its tasks as well."""
+    record = (
+        "JobId=7 ArrayJobId=7 ArrayTaskId=3 ArrayTaskThrottle=1 JobName=wrap Dependency=afterok:9\n"
+        "JobId=6 ArrayJobId=7 ArrayTaskId=1 JobName=JobId=7\n"
+    )
+    assert (job_name("7", record), job_name("6", record), job_name("8", record)) == ("7_3", "7_1", "8")
+    assert job_name("5", "JobId=5 JobName=a ArrayTaskId=2\n") == job_name("5", "") == "5"
