@@ -6,30 +6,15 @@ From Slurm's topology (topology/tree: switches, topology/block: blocks) where it
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from tiresias.scheduler.host_lists import hosts
 from tiresias.scheduler.model import Ints
+from tiresias.scheduler.slurm_topology import Level, from_slurm
 from tiresias.slurm_plugin.backends.interface import SlurmNode
 
-Level = Mapping[str, str]  # node -> its group
-_NAMES = ("SwitchName", "BlockName", "AggregatedBlock")
-_FIELD = re.compile(r"(\w+)=(\S+)")
-
-
-def from_slurm(text: str) -> tuple[Level, ...]:
-    """Return the levels in the output of `scontrol show topology`: switches by their level, blocks by their size."""
-    levels: dict[int, dict[str, str]] = {}
-    for fields in (dict(_FIELD.findall(line)) for line in text.splitlines()):
-        name = next((fields[key] for key in _NAMES if fields.get(key)), "")
-        height = fields.get("Level") or fields.get("BlockSize") or ""
-        if name and height.isdecimal():
-            level = levels.setdefault(int(height), {})
-            level.update(dict.fromkeys(hosts(fields.get("Nodes", "")), name))
-    return tuple(levels[height] for height in sorted(levels))
+__all__ = ("Level", "from_features", "from_slurm", "groups")
 
 
 def from_features(nodes: Sequence[SlurmNode], prefixes: Sequence[str]) -> tuple[Level, ...]:

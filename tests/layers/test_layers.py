@@ -81,6 +81,12 @@ ALLOWED = (
         "Simulated parameter servers hold the blocks that the agents of the parameter service assign, by one algorithm.",
     ),
     Allowed(
+        "services/remote_memory/job_swap/leaf_donors.py",
+        "scheduler.slurm_topology",
+        "The prolog prefers donors by Slurm's topology, as the controller places jobs by it. A second parser could differ from it; "
+        "this one is pure and has no imports beyond the standard library.",
+    ),
+    Allowed(
         "simulator/presets.py",
         "protocol.site_configuration",
         "A preset is a part of the site's configuration, and one reader parses both on every Python.",

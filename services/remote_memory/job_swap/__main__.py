@@ -80,15 +80,16 @@ def _prolog(file: Path) -> None:
 def _serve(settings: SwapSettings, job: str, size: int) -> None:
     reported = use_publication.reported_job(settings, job, os.environ, size)
     order = SwapOrder(job, size, settings.zram_bytes, settings.run, settings.cgroups, reported)
-    swap_process.serve(order, lambda: _store(settings, job, size), _report_ready)
+    swap_process.serve(order, lambda: _store(settings, job, size, reported.node), _report_ready)
 
 
-def _store(settings: SwapSettings, job: str, size: int) -> PageStore:
+def _store(settings: SwapSettings, job: str, size: int, node: str) -> PageStore:
     if not settings.donors:
         return DiskStore(settings.disk, size)
+    from tiresias.services.remote_memory.job_swap.leaf_donors import near_donors_of
     from tiresias.services.remote_memory.job_swap.region_store import open_region
 
-    return open_region(job, size, settings)
+    return open_region(job, size, settings, near_donors_of(settings, node))
 
 
 def _report_ready() -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 
 from tiresias.protocol.remote_memory_use import KEY
+from tiresias.services.remote_memory.job_swap.leaf_donors import near_donors_of
 from tiresias.services.remote_memory.job_swap.owner_files import FileOwner, OwnerFiles
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings
 from tiresias.services.remote_memory.messages.job_key import job_key, owned_name
 from tiresias.services.wire.private_files import read_service_key
 
 
-def hand_over(settings: SwapSettings, job: str, owner: FileOwner, requests: bool) -> None:
+def hand_over(settings: SwapSettings, job: str, owner: FileOwner, node: str, requests: bool) -> None:
     """Leave what a region of the job needs, for the job's owner.
 
     Args:
         settings: The node's configuration.
         job: The job's id.
         owner: Its owner.
+        node: Slurm's name of this node.
         requests: Whether the job requests remote memory.
 
     Raises:
@@ -30,7 +32,7 @@ def hand_over(settings: SwapSettings, job: str, owner: FileOwner, requests: bool
         "job": name,
         "key": job_key(read_service_key(settings.service_key_file), name).hex(),
         "donors": settings.donors,
-        "near": settings.near,
+        "near": near_donors_of(settings, node),
         "slab_mib": settings.slab_bytes >> 20,
         "munge": settings.munge,
     }

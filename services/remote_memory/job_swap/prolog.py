@@ -24,7 +24,7 @@ from tiresias.services.remote_memory.job_swap import loop_devices, removal, swap
 from tiresias.services.remote_memory.job_swap.key_handover import hand_over
 from tiresias.services.remote_memory.job_swap.owner_files import OwnerFiles, make_run_folder, owner_of
 from tiresias.services.remote_memory.job_swap.swap_settings import SwapSettings
-from tiresias.services.remote_memory.job_swap.use_publication import MODULE, publish_at_end, start_refusal
+from tiresias.services.remote_memory.job_swap.use_publication import MODULE, node_of, publish_at_end, start_refusal
 
 
 def run_prolog(settings: SwapSettings, file: Path, environment: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ def run_prolog(settings: SwapSettings, file: Path, environment: Mapping[str, str
     OwnerFiles(settings.run, job, owner).remove()  # of a run before
     text = swap_request.request_text(job, settings.requests, settings.request_variable, environment)
     size = swap_request.requested_bytes(text)
-    hand_over(settings, job, owner, requests=size > 0)
+    hand_over(settings, job, owner, node_of(environment), requests=size > 0)
     if not size:
         return
     if size > settings.most_bytes:

@@ -45,8 +45,14 @@ class RegionStore:
         self._region.close()
 
 
-def open_region(job: str, size: int, settings: SwapSettings) -> RegionStore:
+def open_region(job: str, size: int, settings: SwapSettings, near: tuple[str, ...] = ()) -> RegionStore:
     """Return the store of a job's swap.
+
+    Args:
+        job: The job's number.
+        size: Bytes of the swap.
+        settings: The node's configuration.
+        near: The donors that are preferred.
 
     Raises:
         UsageError: The service's key is missing.
@@ -64,6 +70,6 @@ def open_region(job: str, size: int, settings: SwapSettings) -> RegionStore:
             size // PAGE_BYTES,
             slab_bytes=settings.slab_bytes,
             munge=settings.munge,
-            near=settings.near,
+            near=near,
         )
     )

@@ -2,7 +2,7 @@
 
 disk               folder on local disk for the copies of pages (of all pages where no donor has them); no tmpfs
 donors             addresses of donors, host:port; default: none
-near               those of the donors under the leaf switch of this node, which are preferred; default: none
+near               those of the donors that are preferred; default: "topology", those under this node's leaf switch (leaf_donors.py)
 service_key_file   file with the service's key, mode 0600; needed with donors
 munge              whether this node proves its user to donors by munge; default false
 keys               which jobs get a key for regions of their own: "requests" (default, those with a request) or "all"
@@ -30,6 +30,7 @@ from tiresias.services.remote_memory.job_swap.job_cgroup import PATTERNS
 from tiresias.services.wire.private_configuration import ConfigurationValues, read_values
 
 VARIABLE = "SLURM_JOB_EXTRA"
+BY_TOPOLOGY = "topology"
 _TEXTS = {"run": NODE_FOLDER, "requests": "", "request_variable": VARIABLE, "service_key_file": ""}
 _WHOLE = ("most_mib", "most_jobs", "zram_mib", "slab_mib")
 _SECONDS = {"start_timeout_s": 15.0, "swap_off_timeout_s": 30.0}
@@ -53,7 +54,7 @@ class SwapSettings(NamedTuple):
     control: Path | None
     munge: bool
     keys: str
-    near: tuple[str, ...]
+    near: tuple[str, ...] | None  # None: by Slurm's topology
     start_timeout_s: float
     swap_off_timeout_s: float
 
@@ -94,7 +95,9 @@ def _checked(values: ConfigurationValues) -> SwapSettings:
     )
 
 
-def _near(values: ConfigurationValues, donors: tuple[str, ...]) -> tuple[str, ...]:
+def _near(values: ConfigurationValues, donors: tuple[str, ...]) -> tuple[str, ...] | None:
+    if values.value("near", BY_TOPOLOGY) == BY_TOPOLOGY:
+        return None
     near = values.texts("near")
     if others := set(near) - set(donors):
         raise ValueError(f"near: {min(others)} is none of the donors")

@@ -56,8 +56,12 @@ class ReportedJob(NamedTuple):
 
 def reported_job(settings: SwapSettings, job: str, environment: Mapping[str, str], requested: int = 0) -> ReportedJob:
     """Return of what the reports are, by the variables of prolog and epilog."""
-    node = environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
-    return ReportedJob(job, node, owner_of(environment), requested, settings.control)
+    return ReportedJob(job, node_of(environment), owner_of(environment), requested, settings.control)
+
+
+def node_of(environment: Mapping[str, str]) -> str:
+    """Return Slurm's name of this node."""
+    return environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
 
 
 def job_name(job: str, record: str) -> str:
@@ -139,8 +143,8 @@ def refusal(settings: SwapSettings, job: str, environment: Mapping[str, str]) ->
     files = OwnerFiles(settings.run, job, owner_of(environment))
     if not swap_request.is_job(job) or not (reason := files.text(REFUSED).strip()):
         return None
-    node, now = reported_job(settings, job, environment).node, time.time()
-    return RemoteMemoryUse(node, now, now, refused=reason)
+    now = time.time()
+    return RemoteMemoryUse(node_of(environment), now, now, refused=reason)
 
 
 def _record(job: str) -> str:

@@ -103,7 +103,7 @@ def test_the_job_of_the_node(launch: Launch, tmp_path: Path, monkeypatch: pytest
     key.write_text(SERVICE_KEY.hex())
     content = {"disk": str(tmp_path), "donors": ["node07:7600"], "service_key_file": str(key), "slab_mib": 32}
     node.write_text(json.dumps(content | {"run": str(tmp_path / "run")}))
-    hand_over(read_swap_settings(node), "812", FileOwner(os.getuid(), os.getgid()), requests=True)
+    hand_over(read_swap_settings(node), "812", FileOwner(os.getuid(), os.getgid()), "gpu01", requests=True)
     monkeypatch.setenv("SLURM_JOB_ID", "812")
     launch.configure(donors="job", run=str(tmp_path / "run"))
     found = read_program_settings(launch.file).region
