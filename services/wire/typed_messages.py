@@ -73,6 +73,8 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 
 def _checked(kind: type[Any], name: str, hint: Any, value: Any) -> Any:
+    if hint is int and type(value) is int and 0 <= value <= MAX_INT:
+        return value  # most fields
     found = _converted(hint, value)
     if found is NotImplemented:
         raise BadFrame(f"{kind.__name__}: {name} has a wrong type or is out of range")

@@ -42,7 +42,7 @@ class ReadAhead:
         Args:
             stored: A mark for each page that has left once.
         """
-        for stream in self._streams:
+        for stream in self._streams.followed():
             run = self._streams.next_run(stream)
             if run is None or stored.find(1, run[0], sum(run)) == -1 or run[1] > self._resident.free_ahead:
                 continue

@@ -43,6 +43,8 @@ class ReadStream:
 
     def coming(self, page: int) -> Run | None:
         """Return the run on its way that has a page."""
+        if not self.ahead:
+            return None
         return next((run for run in self.ahead if run[0] <= page < run[0] + run[1]), None)
 
 
@@ -57,6 +59,7 @@ class ReadStreams:
     def __init__(self, resident: ResidentPages, most_window: int) -> None:
         self._resident, self._most_window = resident, most_window
         self._streams: deque[ReadStream] = deque()  # that of the last fault is the last
+        self._followed: list[ReadStream] = []
         self._first_window, self._not_continued = 1, 0
         self.ended: list[ReadStream] = []
 
@@ -65,12 +68,18 @@ class ReadStreams:
 
     @property
     def widest(self) -> int:
-        """The largest window of a stream that continues; 0 without one."""
-        return max((stream.window for stream in self._streams if stream.is_followed), default=0)
+        """The largest window of a stream that is followed; 0 without one."""
+        return max((stream.window for stream in self._followed), default=0)
+
+    def followed(self) -> list[ReadStream]:
+        """Return the streams for which pages are requested ahead, that of the last fault last."""
+        return self._followed
 
     def at_fault(self, page: int, write: bool) -> ReadStream:
         """Return the stream of a fault of an absent page; a new one where it continues none. A replaced one is in `ended`."""
         for stream in reversed(self._streams):
+            if not stream.start - SKIPPED <= page < stream.end + SKIPPED:
+                continue
             forward = stream.coming(page) is not None or self.next_page(stream) == page
             if forward or self._resident.last_absent(stream.start, SKIPPED) == page:
                 self._continue(stream, write, backward=not forward)
@@ -119,8 +128,14 @@ class ReadStreams:
         stream.window = min(self._most_window, stream.window * (4 if stream.window < MOST_FIRST_WINDOW else 2))
         self._streams.remove(stream)
         self._streams.append(stream)
+        if stream.continued > CONTINUED:
+            self._followed.remove(stream)
+        if stream.is_followed:
+            self._followed.append(stream)
 
     def _end(self, stream: ReadStream) -> None:
+        if stream.is_followed:
+            self._followed.remove(stream)
         self._not_continued += not stream.continued
         if self._not_continued == NOT_CONTINUED:
             self._first_window, self._not_continued = max(1, self._first_window // 2), 0
