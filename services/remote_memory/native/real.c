@@ -19,9 +19,9 @@ static void find_all(void) {
     FIND(malloc_usable_size), FIND(malloc);
     FIND(mmap), FIND(munmap), FIND(mremap), FIND(madvise), FIND(mprotect);
     FIND(read), FIND(pread), FIND(readv), FIND(preadv), FIND(preadv2);
-    FIND(recv), FIND(recvfrom), FIND(recvmsg), FIND(getrandom);
+    FIND(recv), FIND(recvfrom), FIND(recvmsg), FIND(recvmmsg), FIND(getrandom);
     FIND(write), FIND(pwrite), FIND(writev), FIND(pwritev), FIND(pwritev2);
-    FIND(send), FIND(sendto), FIND(sendmsg);
+    FIND(send), FIND(sendto), FIND(sendmsg), FIND(sendmmsg);
     FIND(fread), FIND(fwrite);
 }
 

@@ -31,6 +31,7 @@ struct real {
     ssize_t (*recv)(int, void *, size_t, int);
     ssize_t (*recvfrom)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
     ssize_t (*recvmsg)(int, struct msghdr *, int);
+    int (*recvmmsg)(int, struct mmsghdr *, unsigned, int, struct timespec *);
     ssize_t (*getrandom)(void *, size_t, unsigned);
     ssize_t (*write)(int, const void *, size_t);
     ssize_t (*pwrite)(int, const void *, size_t, off_t);
@@ -40,6 +41,7 @@ struct real {
     ssize_t (*send)(int, const void *, size_t, int);
     ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
     ssize_t (*sendmsg)(int, const struct msghdr *, int);
+    int (*sendmmsg)(int, struct mmsghdr *, unsigned, int);
     size_t (*fread)(void *, size_t, size_t, FILE *);
     size_t (*fwrite)(const void *, size_t, size_t, FILE *);
 };

@@ -1,6 +1,7 @@
 /* System calls that read and write several ranges: those in the region are replaced by other memory.
  *
- * At most MOST bytes of the region in a call, which then does a part of its work, as it may. */
+ * At most VECTOR_MOST bytes of the region in a call, which then does a part of its work, as it may. */
+#include "vectors.h"
 #include "bounce.h"
 #include "real.h"
 #include "region.h"
@@ -9,29 +10,21 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MOST = 16 << 20 };
-
-struct vector {
-    struct iovec *parts;
-    int count;
-    char *memory;
-};
-
-static bool meets(const struct iovec *parts, size_t count) {
+bool vector_meets(const struct iovec *parts, size_t count) {
     for (size_t at = 0; at < count && at < IOV_MAX; at++)
         if (region_meets(parts[at].iov_base, parts[at].iov_len))
             return true;
     return false;
 }
 
-static size_t region_bytes(const struct iovec *parts, size_t count) {
+size_t vector_bytes(const struct iovec *parts, size_t count) {
     size_t sum = 0;
-    for (size_t at = 0; at < count && sum < MOST; at++)
+    for (size_t at = 0; at < count && sum < VECTOR_MOST; at++)
         sum += region_meets(parts[at].iov_base, parts[at].iov_len) ? parts[at].iov_len : 0;
-    return sum < MOST ? sum : MOST;
+    return sum < VECTOR_MOST ? sum : VECTOR_MOST;
 }
 
-/* The ranges of the call, the last one shorter where MOST is reached. */
+/* The ranges of the call, the last one shorter where VECTOR_MOST is reached. */
 static void fill(struct vector *vector, const struct iovec *parts, size_t count, size_t limit) {
     for (size_t at = 0, used = 0; at < count; at++) {
         struct iovec part = parts[at];
@@ -47,13 +40,13 @@ static void fill(struct vector *vector, const struct iovec *parts, size_t count,
     }
 }
 
-static bool begin(struct vector *vector, const struct iovec *parts, size_t count) {
+bool vector_begin(struct vector *vector, const struct iovec *parts, size_t count) {
     *vector = (struct vector){0};
     if (count > IOV_MAX) {
         errno = EINVAL;
         return false;
     }
-    size_t limit = region_bytes(parts, count);
+    size_t limit = vector_bytes(parts, count);
     vector->parts = bounce_new(count * sizeof *parts);
     vector->memory = vector->parts ? bounce_new(limit) : NULL;
     if (vector->memory)
@@ -61,13 +54,13 @@ static bool begin(struct vector *vector, const struct iovec *parts, size_t count
     return vector->memory;
 }
 
-static void load(struct vector *vector, const struct iovec *parts) {
+void vector_load(struct vector *vector, const struct iovec *parts) {
     for (int at = 0; at < vector->count; at++)
         if (vector->parts[at].iov_base != parts[at].iov_base)
             memcpy(vector->parts[at].iov_base, parts[at].iov_base, vector->parts[at].iov_len);
 }
 
-static void store(struct vector *vector, const struct iovec *parts, ssize_t done) {
+void vector_store(struct vector *vector, const struct iovec *parts, ssize_t done) {
     size_t left = done > 0 ? (size_t)done : 0;
     for (int at = 0; at < vector->count && left; at++) {
         size_t size = vector->parts[at].iov_len < left ? vector->parts[at].iov_len : left;
@@ -77,7 +70,7 @@ static void store(struct vector *vector, const struct iovec *parts, ssize_t done
     }
 }
 
-static ssize_t end(struct vector *vector, ssize_t done) {
+ssize_t vector_end(struct vector *vector, ssize_t done) {
     bounce_free(vector->memory);
     bounce_free(vector->parts);
     return done;
@@ -85,29 +78,29 @@ static ssize_t end(struct vector *vector, ssize_t done) {
 
 EXPORT ssize_t readv(int file, const struct iovec *parts, int count) {
     struct vector own;
-    if (count <= 0 || !meets(parts, (size_t)count))
+    if (count <= 0 || !vector_meets(parts, (size_t)count))
         return REAL(readv)(file, parts, count);
-    ssize_t done = begin(&own, parts, (size_t)count) ? REAL(readv)(file, own.parts, own.count) : -1;
-    store(&own, parts, done);
-    return end(&own, done);
+    ssize_t done = vector_begin(&own, parts, (size_t)count) ? REAL(readv)(file, own.parts, own.count) : -1;
+    vector_store(&own, parts, done);
+    return vector_end(&own, done);
 }
 
 EXPORT ssize_t preadv(int file, const struct iovec *parts, int count, off_t offset) {
     struct vector own;
-    if (count <= 0 || !meets(parts, (size_t)count))
+    if (count <= 0 || !vector_meets(parts, (size_t)count))
         return REAL(preadv)(file, parts, count, offset);
-    ssize_t done = begin(&own, parts, (size_t)count) ? REAL(preadv)(file, own.parts, own.count, offset) : -1;
-    store(&own, parts, done);
-    return end(&own, done);
+    ssize_t done = vector_begin(&own, parts, (size_t)count) ? REAL(preadv)(file, own.parts, own.count, offset) : -1;
+    vector_store(&own, parts, done);
+    return vector_end(&own, done);
 }
 
 EXPORT ssize_t preadv2(int file, const struct iovec *parts, int count, off_t offset, int flags) {
     struct vector own;
-    if (count <= 0 || !meets(parts, (size_t)count))
+    if (count <= 0 || !vector_meets(parts, (size_t)count))
         return REAL(preadv2)(file, parts, count, offset, flags);
-    ssize_t done = begin(&own, parts, (size_t)count) ? REAL(preadv2)(file, own.parts, own.count, offset, flags) : -1;
-    store(&own, parts, done);
-    return end(&own, done);
+    ssize_t done = vector_begin(&own, parts, (size_t)count) ? REAL(preadv2)(file, own.parts, own.count, offset, flags) : -1;
+    vector_store(&own, parts, done);
+    return vector_end(&own, done);
 }
 
 EXPORT ssize_t preadv64(int file, const struct iovec *parts, int count, off_t offset) {
@@ -122,43 +115,43 @@ EXPORT ssize_t recvmsg(int file, struct msghdr *message, int flags) {
     struct vector own;
     const struct iovec *parts = message->msg_iov;
     size_t count = message->msg_iovlen;
-    if (!count || !meets(parts, count))
+    if (!count || !vector_meets(parts, count))
         return REAL(recvmsg)(file, message, flags);
-    if (!begin(&own, parts, count))
-        return end(&own, -1);
+    if (!vector_begin(&own, parts, count))
+        return vector_end(&own, -1);
     message->msg_iov = own.parts, message->msg_iovlen = (size_t)own.count;
     ssize_t done = REAL(recvmsg)(file, message, flags);
     message->msg_iov = (struct iovec *)parts, message->msg_iovlen = count;
-    store(&own, parts, done);
-    return end(&own, done);
+    vector_store(&own, parts, done);
+    return vector_end(&own, done);
 }
 
 static bool begin_out(struct vector *vector, const struct iovec *parts, size_t count) {
-    if (!begin(vector, parts, count))
+    if (!vector_begin(vector, parts, count))
         return false;
-    load(vector, parts);
+    vector_load(vector, parts);
     return true;
 }
 
 EXPORT ssize_t writev(int file, const struct iovec *parts, int count) {
     struct vector own;
-    if (count <= 0 || !meets(parts, (size_t)count))
+    if (count <= 0 || !vector_meets(parts, (size_t)count))
         return REAL(writev)(file, parts, count);
-    return end(&own, begin_out(&own, parts, (size_t)count) ? REAL(writev)(file, own.parts, own.count) : -1);
+    return vector_end(&own, begin_out(&own, parts, (size_t)count) ? REAL(writev)(file, own.parts, own.count) : -1);
 }
 
 EXPORT ssize_t pwritev(int file, const struct iovec *parts, int count, off_t offset) {
     struct vector own;
-    if (count <= 0 || !meets(parts, (size_t)count))
+    if (count <= 0 || !vector_meets(parts, (size_t)count))
         return REAL(pwritev)(file, parts, count, offset);
-    return end(&own, begin_out(&own, parts, (size_t)count) ? REAL(pwritev)(file, own.parts, own.count, offset) : -1);
+    return vector_end(&own, begin_out(&own, parts, (size_t)count) ? REAL(pwritev)(file, own.parts, own.count, offset) : -1);
 }
 
 EXPORT ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t offset, int flags) {
     struct vector own;
-    if (count <= 0 || !meets(parts, (size_t)count))
+    if (count <= 0 || !vector_meets(parts, (size_t)count))
         return REAL(pwritev2)(file, parts, count, offset, flags);
-    return end(&own, begin_out(&own, parts, (size_t)count) ? REAL(pwritev2)(file, own.parts, own.count, offset, flags) : -1);
+    return vector_end(&own, begin_out(&own, parts, (size_t)count) ? REAL(pwritev2)(file, own.parts, own.count, offset, flags) : -1);
 }
 
 EXPORT ssize_t pwritev64v2(int file, const struct iovec *parts, int count, off_t offset, int flags) {
@@ -171,11 +164,11 @@ EXPORT ssize_t pwritev64(int file, const struct iovec *parts, int count, off_t o
 
 EXPORT ssize_t sendmsg(int file, const struct msghdr *message, int flags) {
     struct vector own;
-    if (!message->msg_iovlen || !meets(message->msg_iov, message->msg_iovlen))
+    if (!message->msg_iovlen || !vector_meets(message->msg_iov, message->msg_iovlen))
         return REAL(sendmsg)(file, message, flags);
     if (!begin_out(&own, message->msg_iov, message->msg_iovlen))
-        return end(&own, -1);
+        return vector_end(&own, -1);
     struct msghdr sent = *message;
     sent.msg_iov = own.parts, sent.msg_iovlen = (size_t)own.count;
-    return end(&own, REAL(sendmsg)(file, &sent, flags));
+    return vector_end(&own, REAL(sendmsg)(file, &sent, flags));
 }
