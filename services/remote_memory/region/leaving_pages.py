@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
 from tiresias.services.remote_memory.region.page_accesses import PageAccesses
 from tiresias.services.remote_memory.region.page_buffers import PageBuffer
-from tiresias.services.remote_memory.region.resident_pages import MOST_OBSERVED, ResidentPages, Run
+from tiresias.services.remote_memory.region.page_runs import Run
+from tiresias.services.remote_memory.region.resident_pages import MOST_OBSERVED, ResidentPages
 from tiresias.services.remote_memory.region.userfault import protect, punch_hole
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from tiresias.services.remote_memory.client.page_reads import PendingRead
 from tiresias.services.remote_memory.client.remote_pages import RemotePages
 from tiresias.services.remote_memory.region.page_buffers import PageBuffer, PageBuffers
+from tiresias.services.remote_memory.region.page_runs import Run
 from tiresias.services.remote_memory.region.read_streams import ReadStream, ReadStreams
-from tiresias.services.remote_memory.region.resident_pages import ResidentPages, Run
+from tiresias.services.remote_memory.region.resident_pages import ResidentPages
 
 BUFFERS = 16
 

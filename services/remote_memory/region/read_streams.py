@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from tiresias.services.remote_memory.region.resident_pages import ResidentPages, Run
+from tiresias.services.remote_memory.region.page_runs import Run
+from tiresias.services.remote_memory.region.resident_pages import ResidentPages
 
 MOST_STREAMS = 8
 MOST_WINDOW = 512  # pages

@@ -1,19 +1,20 @@
 """Which pages of a region are resident, which of them were changed, and which leave next.
 
 Pages that came in last stay for a while, the recent ones. After it their accesses are observed for another while
-(page_accesses.py), as on the second list of VAX/VMS (Turner and Levy, 1981). Those that were accessed are kept and replace random
-kept ones without accesses. Of the others, and of pages in sequence, which are not observed, one of eight is kept and the rest
-leaves. So a program with hot pages finds these, and one that passes over its data again and again finds a part of it resident each
-time, where FIFO and LRU find none. Without observation no order of use is known: FIFO and random replacement then find equally
-many (Gelenbe, 1973).
+(page_accesses.py), as on the second list of VAX/VMS (Turner and Levy, 1981). Where some were accessed, the program has hot pages:
+all are kept, and those leave that have no access between two passes of a hand (CLOCK; Corbato, 1968). Where hardly one was, and of
+pages in sequence, which are not observed while they are recent, one of eight is kept in place of a random kept one, and the rest
+leaves: a program that passes over its data again and again finds a part of it resident each time, where FIFO, LRU and CLOCK find
+none. Without observation no order of use is known: FIFO and random replacement then find equally many (Gelenbe, 1973).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import groupby
+from collections.abc import Callable
 from random import Random
+
+from tiresias.services.remote_memory.region.page_runs import Run, divided, joined, outside
 
 ABSENT, COMING, CLEAN, CHANGED = range(4)
 _ABSENT, _CLEAN, _CHANGED = (bytes([mark]) for mark in (ABSENT, CLEAN, CHANGED))
@@ -23,8 +24,9 @@ LEAST_LEAVING = 64  # pages of a run are not divided
 RECENT = 16  # one of so many resident pages has come in recently, and one of so many is observed
 LEAST_RECENT = 64  # pages
 MOST_OBSERVED = 32  # pages of a run
-SECOND_CHANCES = 4  # kept runs that stay because they were accessed, for each one that leaves
-Run = tuple[int, int]  # the first page, and how many
+SECOND_CHANCES = 8  # kept runs that stay because they were accessed, for each one that leaves
+HOT = 1 / 8  # of the observed pages; where more of them were accessed, the program has hot pages
+AVERAGED = 1024  # observed pages over which that is averaged
 Accessed = Callable[[int, int], list[bool]]  # whether each page of a run was accessed since it is observed
 
 
@@ -46,6 +48,7 @@ class ResidentPages:
         self._kept: list[Run] = []
         self._again: list[Run] = []
         self._recent_pages = self._observed_pages = self._resident = self._coming = 0
+        self._hand, self._accessed_share = 0, 0.0
         self._least_recent = max(limit // RECENT // 2, min(LEAST_RECENT, limit // 2))
         self._random = random or Random()
 
@@ -149,24 +152,25 @@ class ResidentPages:
         """Note that the resident pages of a range have left, which has no page on its way. O(runs)."""
         end = first + count
         self._resident -= count - self._marks.count(ABSENT, first, end)
-        self._recent = deque(part for run in self._recent for part in _outside(run, first, end))
-        self._observed = deque(part for run in self._observed for part in _outside(run, first, end))
-        self._kept = [part for run in self._kept for part in _outside(run, first, end)]
+        self._recent = deque(part for run in self._recent for part in outside(run, first, end))
+        self._observed = deque(part for run in self._observed for part in outside(run, first, end))
+        self._kept = [part for run in self._kept for part in outside(run, first, end)]
         self._recent_pages = sum(pages for _, pages in self._recent)
         self._observed_pages = sum(pages for _, pages in self._observed)
         self._mark(first, count, ABSENT)
 
     def begin_observation(self) -> list[Run]:
         """Return the resident runs whose accesses are to be observed from now on."""
-        runs = [run for run in self._again if min(self._marks[run[0] : sum(run)]) >= CLEAN]
+        again = [run for run in self._again if min(self._marks[run[0] : sum(run)]) >= CLEAN]
         self._again.clear()
         while self._recent_pages > 2 * self._most_recent():  # they came in while pages were free
             self._kept.append(self._oldest_recent())
+        runs: list[Run] = []
         while self._recent_pages > self._most_recent():
             runs.append(self._oldest_recent())
             self._observed.append(runs[-1])
             self._observed_pages += runs[-1][1]
-        return [run for run in runs if self._is_observed(run)]
+        return again + [run for run in runs if self._is_observed(run)]
 
     def leaving(self, count: int, accessed: Accessed | None = None) -> list[Run]:
         """Choose `count` or a few more resident pages, and return them as sorted runs; each must be removed.
@@ -183,7 +187,7 @@ class ResidentPages:
                     pages = count
                 chosen.append((first, pages))
                 count -= pages
-        return _joined(sorted(chosen))
+        return joined(sorted(chosen))
 
     def _victims(self, accessed: Accessed | None) -> list[Run]:
         if self._observed_pages > self._resident // RECENT:
@@ -193,15 +197,28 @@ class ResidentPages:
         if self._recent_pages > self._most_recent():  # nothing is observed
             return self._unused(self._oldest_recent(), None)
         if self._kept:
-            return [self._random_kept() if accessed is None else self._random_unused(accessed)]
+            return self._unused_kept(accessed) if accessed else [self._random_kept()]
         return [self._oldest_observed() if self._observed else self._oldest_recent()]
 
     def _unused(self, run: Run, accessed: Accessed | None) -> list[Run]:
-        """Keep what was accessed of a run, and one of KEPT runs without accesses; return the rest."""
-        parts = [(False, run)] if accessed is None or not self._is_observed(run) else _divided(run, accessed(*run))
-        keep = not self._random.randrange(KEPT)
+        """Keep what was accessed of a run, of the rest one of KEPT runs, or all where there are hot pages; return the others."""
+        parts, hot = [(False, run)], False
+        if accessed and self._is_observed(run):
+            parts, hot = self._counted(run, accessed), self._is_hot()
+        keep = hot or not self._random.randrange(KEPT)
         self._kept += [part for used, part in parts if used or keep]
         return [part for used, part in parts if not used and not keep]
+
+    def _counted(self, run: Run, accessed: Accessed) -> list[tuple[bool, Run]]:
+        """Divide an observed run by its accesses, and count these."""
+        found = accessed(*run)
+        weight = min(1.0, len(found) / AVERAGED)
+        self._accessed_share += (sum(found) / len(found) - self._accessed_share) * weight
+        return divided(run, found)
+
+    def _is_hot(self) -> bool:
+        """Whether the program has hot pages: all pages are then kept until the hand of _unused_kept() finds no access."""
+        return self._accessed_share > HOT
 
     def _is_observed(self, run: Run) -> bool:
         return run[1] <= MOST_OBSERVED and not self._sequential[run[0]]
@@ -224,45 +241,32 @@ class ResidentPages:
         self._kept[at], self._kept[-1] = self._kept[-1], self._kept[at]
         return self._kept.pop()
 
-    def _random_unused(self, accessed: Accessed) -> Run:
-        """Return a kept run without accesses; the last one of several that have some. The others are observed again."""
+    def _unused_kept(self, accessed: Accessed) -> list[Run]:
+        """Return parts without accesses of a kept run: of the next one, as CLOCK does, or of a random one. The others stay."""
+        hot = self._is_hot()
         for _ in range(SECOND_CHANCES):
-            run = self._random_kept()
-            if not self._is_observed(run) or not any(accessed(*run)):
-                return run
-            self._kept.append(run)
-            self._again.append(run)
-        return self._random_kept()
+            run = self._next_kept() if hot else self._random_kept()
+            if not hot and not self._is_observed(run):
+                return [run]
+            parts = divided(run, accessed(*run))
+            used = [part for is_used, part in parts if is_used]
+            self._kept += used
+            self._again += used
+            if len(used) < len(parts):
+                return [part for is_used, part in parts if not is_used]
+        return [self._next_kept() if hot else self._random_kept()]
+
+    def _next_kept(self) -> Run:
+        """Take the run at the hand, or a part of a long one."""
+        self._hand %= len(self._kept)
+        first, pages = self._kept[self._hand]
+        if pages > MOST_OBSERVED:
+            self._kept[self._hand] = (first + MOST_OBSERVED, pages - MOST_OBSERVED)
+            return first, MOST_OBSERVED
+        self._kept[self._hand] = self._kept[-1]
+        self._kept.pop()
+        self._hand += 1
+        return first, pages
 
     def _mark(self, first: int, count: int, mark: int) -> None:
         self._marks[first : first + count] = bytes([mark]) * count
-
-
-def _divided(run: Run, accessed: list[bool]) -> list[tuple[bool, Run]]:
-    """Divide a run where `accessed` changes."""
-    parts, first = [], run[0]
-    for used, group in groupby(accessed):
-        pages = len(list(group))
-        parts.append((used, (first, pages)))
-        first += pages
-    return parts
-
-
-def _outside(run: Run, first: int, end: int) -> Iterator[Run]:
-    """Yield the parts of a run before `first`, and from `end` on."""
-    start, stop = run[0], sum(run)
-    if start < first:
-        yield start, min(stop, first) - start
-    if stop > end:
-        yield max(start, end), stop - max(start, end)
-
-
-def _joined(runs: list[Run]) -> list[Run]:
-    """Join runs that follow each other."""
-    found: list[Run] = []
-    for first, count in runs:
-        if found and sum(found[-1]) == first:
-            found[-1] = (found[-1][0], found[-1][1] + count)
-        else:
-            found.append((first, count))
-    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tiresias.services.remote_memory.region.resident_pages import ResidentPages, Run
+from tiresias.services.remote_memory.region.page_runs import Run
+from tiresias.services.remote_memory.region.resident_pages import ResidentPages
 
 
 class WriteStream:
