@@ -26,6 +26,7 @@ LEAST_RECENT = 64  # pages
 MOST_OBSERVED = 32  # pages of a run
 SECOND_CHANCES = 8  # kept runs that stay because they were accessed, for each one that leaves
 HOT = 1 / 8  # of the observed pages; where more of them were accessed, the program has hot pages
+SELDOM = 1 / 16  # where less of them were accessed, one of KEPT runs is observed
 AVERAGED = 1024  # observed pages over which that is averaged
 Accessed = Callable[[int, int], list[bool]]  # whether each page of a run was accessed since it is observed
 
@@ -42,13 +43,13 @@ class ResidentPages:
     def __init__(self, limit: int, pages: int, random: Random | None = None) -> None:
         self._limit, self.pages = limit, pages
         self._marks = bytearray(pages)
-        self._sequential = bytearray(pages)  # 1: it came in with others of a sequence, and is not observed
+        self._unobserved = bytearray(pages)  # 1: its accesses are not observed while it is recent
         self._recent: deque[Run] = deque()
         self._observed: deque[Run] = deque()
         self._kept: list[Run] = []
         self._again: list[Run] = []
         self._recent_pages = self._observed_pages = self._resident = self._coming = 0
-        self._hand, self._accessed_share = 0, 0.0
+        self._hand, self._accessed_share = 0, HOT
         self._least_recent = max(limit // RECENT // 2, min(LEAST_RECENT, limit // 2))
         self._random = random or Random()
 
@@ -132,7 +133,7 @@ class ResidentPages:
     def add(self, first: int, count: int, changed: bool, sequential: bool = False) -> None:
         """Note that pages on their way are resident."""
         self._mark(first, count, CHANGED if changed else CLEAN)
-        self._sequential[first : first + count] = bytes([sequential]) * count
+        self._unobserved[first : first + count] = bytes([sequential]) * count
         self._coming -= count
         self._resident += count
         self._recent_pages += count
@@ -167,9 +168,12 @@ class ResidentPages:
             self._kept.append(self._oldest_recent())
         runs: list[Run] = []
         while self._recent_pages > self._most_recent():
-            runs.append(self._oldest_recent())
-            self._observed.append(runs[-1])
-            self._observed_pages += runs[-1][1]
+            first, count = run = self._oldest_recent()
+            if self._accessed_share < SELDOM and self._random.randrange(KEPT):
+                self._unobserved[first : first + count] = b"\1" * count
+            runs.append(run)
+            self._observed.append(run)
+            self._observed_pages += count
         return again + [run for run in runs if self._is_observed(run)]
 
     def leaving(self, count: int, accessed: Accessed | None = None) -> list[Run]:
@@ -221,7 +225,7 @@ class ResidentPages:
         return self._accessed_share > HOT
 
     def _is_observed(self, run: Run) -> bool:
-        return run[1] <= MOST_OBSERVED and not self._sequential[run[0]]
+        return run[1] <= MOST_OBSERVED and not self._unobserved[run[0]]
 
     def _most_recent(self) -> int:
         return max(self._least_recent, self._resident // RECENT)
