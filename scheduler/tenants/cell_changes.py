@@ -10,7 +10,7 @@ from typing import cast
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, CellOccupancy
 from tiresias.scheduler.tenants.shown_gangs import MOVABLE
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
-from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, PhysicalCell, VirtualCell, leaves_of
+from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, PhysicalCell, VirtualCell, hold, leaves_of, let_go
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
@@ -96,8 +96,13 @@ class CellChanges:
         one_of_each = {leaf.parent: leaf for leaf in self._clusters.groups[name].leaves()}
         return any(map(search.compares, one_of_each.values()))
 
-    def bind(self, request: GangRequest, found: FoundPlacement) -> bool:
-        """Bind a placement. False, and nothing has changed: other VCs would have too few cells left, as hardware is bad."""
+    def bind(self, request: GangRequest, search: ChosenSearch, found: FoundPlacement) -> bool:
+        """Bind what a search has found. False, and nothing has changed: other VCs would have too few cells, as hardware is bad."""
+        if search.is_inside:
+            leaves = found.leaves()
+            hold(leaves, request.priority)
+            self._undo.append(partial(let_go, leaves))
+            return True
         group = self._clusters.gangs.reserve(request, found.physical, found.virtual or [])
         if group is not None:
             self._undo.append(partial(self._clusters.gangs.cancel, group))

@@ -118,10 +118,20 @@ class OpportunisticVictims:
         if found is not None and found.victims:
             found, search = self._in_other_order(found, gang, search, request)
         for job in self._candidates(found.victims) if found is not None and found.victims else ():
-            if found is not None and (search.takes_cells or self._changes.concerns(job, search)):
+            if found is not None and self._may_differ(job, search):
                 found = self._cheaper(found, job, gang, search, request)
-        is_bound = found is None or search.takes_cells or self._changes.bind(gang, found.found)
+        is_bound = found is None or search.takes_cells or self._changes.bind(gang, search, found.found)
         return found if is_bound else None
+
+    def _is_on_known_nodes(self, search: ChosenSearch) -> bool:
+        """Return whether all that a search can find costs the same: the nodes are known, and GPUs are counted by node."""
+        return search.is_inside and not self._exact
+
+    def _may_differ(self, job: str, search: ChosenSearch) -> bool:
+        """Return whether a search may find a placement of another cost if a job ended in any case."""
+        if self._is_on_known_nodes(search):
+            return False
+        return search.takes_cells or self._changes.concerns(job, search)
 
     def _in_other_order(
         self, found: CostedPlacement, gang: GangRequest, search: ChosenSearch, request: Request
@@ -131,6 +141,8 @@ class OpportunisticVictims:
         if other_search is None or self._trials <= 0:
             return found, search
         self._trials -= 1
+        if self._is_on_known_nodes(search):
+            return found, search
         self._take_back(search)
         other = self._tried(gang, other_search, request)
         if other is not None and other.cost < found.cost:
@@ -157,7 +169,7 @@ class OpportunisticVictims:
     def _tried(self, gang: GangRequest, search: ChosenSearch, request: Request) -> CostedPlacement | None:
         """Search, and bind what takes free cells."""
         found = search.run()
-        if found is None or (search.takes_cells and not self._changes.bind(gang, found)):
+        if found is None or (search.takes_cells and not self._changes.bind(gang, search, found)):
             return None
         victims = self._missing(found, request)
         return CostedPlacement(found, victims, self._cost(victims))

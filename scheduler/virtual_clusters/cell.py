@@ -7,7 +7,7 @@ the preassigned cell, the topmost virtual cell that a VC owns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -162,6 +162,7 @@ class VirtualCell:
 
 
 Cell = PhysicalCell | VirtualCell
+LeafPairs = Sequence[tuple[PhysicalCell, VirtualCell]]  # each virtual leaf with its physical one
 _priority_of: Callable[[Cell], int] = attrgetter("priority")
 
 
@@ -198,6 +199,20 @@ def unbind(physical: PhysicalCell) -> None:
         virtual.physical = None
         if virtual.view is not None:
             virtual.view.set_hardware(virtual.row, None)
+
+
+def hold(leaves: LeafPairs, priority: int) -> None:
+    """Bind leaves inside of bound cells that are in use. Nothing is recorded above them: `let_go` has to follow."""
+    for physical, virtual in leaves:
+        bind(physical, virtual)
+        virtual.priority = priority
+
+
+def let_go(leaves: LeafPairs) -> None:
+    """Take `hold` back."""
+    for physical, virtual in leaves:
+        unbind(physical)
+        virtual.priority = FREE
 
 
 def bind_upward(physical: PhysicalCell | None, virtual: VirtualCell | None) -> None:

@@ -12,6 +12,7 @@ from tiresias.scheduler.virtual_clusters.cell import (
     MIN_GUARANTEED,
     OPPORTUNISTIC,
     Cell,
+    LeafPairs,
     LeafState,
     PhysicalCell,
     VirtualCell,
@@ -36,6 +37,11 @@ class FoundPlacement:
     physical: list[list[PhysicalCell]]
     virtual: list[list[VirtualCell]] | None
     preempted: Sequence[tuple[AffinityGroup, VirtualPods]] = ()
+
+    def leaves(self) -> LeafPairs:
+        """Return the physical leaves of a guaranteed gang with the virtual ones."""
+        pods = zip(self.physical, self.virtual or (), strict=True)
+        return [pair for physical, virtual in pods for pair in zip(physical, virtual, strict=True)]
 
 
 def search(
@@ -90,6 +96,8 @@ class ChosenSearch:
     Attributes:
         takes_cells: Whether a binding takes free cells, as no gang uses some of the preassigned ones, or hardware is so bad that it
             may change which cells are doomed. Any other binding leaves all cells as they were once it is cancelled.
+        is_inside: Whether each cell above the leaves is bound already, and the preassigned one is in use: GPUs are found on the
+            nodes to which they are bound, and a binding changes no cell above them.
 
     Args:
         gangs: The gangs and their cells.
@@ -109,6 +117,7 @@ class ChosenSearch:
         self._chains = tuple(dict.fromkeys(pod[0].chain.name for pod in virtual))
         unused = any(pod[0].preassigned.priority < MIN_GUARANTEED for pod in virtual)  # each pod is in one cell
         self.takes_cells = unused or not all(gangs.cells.chains[chain].is_safe for chain in self._chains)
+        self.is_inside = not self.takes_cells and all(_is_below_bound(leaf) for pod in virtual for leaf in pod)
         self._paths: dict[str, BindingPaths] = {}
 
     def run(self) -> FoundPlacement | None:
@@ -137,6 +146,10 @@ class ChosenSearch:
         while cell is not None and cell not in paths.hosts:
             cell = cell.parent
         return cell is not None
+
+
+def _is_below_bound(leaf: VirtualCell) -> bool:
+    return leaf.physical is None and leaf.parent is not None and leaf.parent.physical is not None
 
 
 def _bindings(
