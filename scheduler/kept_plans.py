@@ -14,7 +14,7 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.evict.protection import is_protected
+from tiresias.scheduler.evict.protection import TimedJobs, is_protected
 from tiresias.scheduler.model import Allocations, Jobs, JobState, Nodes, Plan, Snapshot
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.resources import Resources
@@ -78,32 +78,38 @@ def _is_same(before: _Ranked, now: _Ranked) -> bool:
     return (
         before.config is now.config
         and before.policy is now.policy
+        and differ_in_times_only(one, other)
+        and _have_same(before.ranking, now.ranking, _RANKING)
+        and all(depends_on_order(each, now.config, now.policy) for each in (one, other))
+        and _are_equal(is_protected(one, now.config), is_protected(other, now.config))
+    )
+
+
+def differ_in_times_only(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether two snapshots without Slurm's limits are equal but for service and times. O(jobs + nodes + allocations)."""
+    return (
+        not one.quotas
+        and not other.quotas
         and one.interference is other.interference
         and one.trained is other.trained
         and _have_same(one.jobs, other.jobs, _JOBS)
         and _have_same(one.allocations, other.allocations, _ALLOCATIONS)
         and _have_same(one.nodes, other.nodes, _NODES)
-        and _have_same(before.ranking, now.ranking, _RANKING)
-        and _depends_on_order(before)
-        and _depends_on_order(now)
-        and _are_equal(is_protected(one, now.config), is_protected(other, now.config))
     )
 
 
-def _depends_on_order(ranked: _Ranked) -> bool:
-    """Return whether the plan depends on service and times by the order and the protection of the jobs alone."""
-    snapshot, config, policy = ranked.snapshot, ranked.config, ranked.policy
+def depends_on_order(shown: TimedJobs, config: PolicyConfig, policy: Policy) -> bool:
+    """Return whether a plan depends on service and times by the order and the protection of the jobs alone."""
+    jobs = shown.jobs
     plain = config.sizing == "fixed" and config.admission == "shared" and not config.defragment
     plain = plain and config.eviction in _BY_ORDER and not policy.spares
-    plain = plain and all(getattr(snapshot.jobs, name) is None for name in _WITH_TIMES)
-    plain = plain and not snapshot.quotas and not _waits_for_fewest_nodes(snapshot)
-    return plain and not np.any(policy.drains(snapshot.jobs, snapshot.time, config))
+    plain = plain and all(getattr(jobs, name) is None for name in _WITH_TIMES)
+    return plain and not _waits_for_fewest_nodes(shown) and not np.any(policy.drains(jobs, shown.time, config))
 
 
-def _waits_for_fewest_nodes(snapshot: Snapshot) -> bool:
-    jobs = snapshot.jobs
-    until = jobs.packed_until
-    return until is not None and bool(((jobs.state == JobState.WAITING) & (snapshot.time < until)).any())
+def _waits_for_fewest_nodes(shown: TimedJobs) -> bool:
+    until = shown.jobs.packed_until
+    return until is not None and bool(((shown.jobs.state == JobState.WAITING) & (shown.time < until)).any())
 
 
 def _have_same(one: object, other: object, columns: tuple[str, ...]) -> bool:

@@ -1,7 +1,8 @@
 """The decisions on several pools of jobs and nodes, each with an order of its own.
 
 The pools are ranked together (`pool_ranks.py`), and `decide` is called for those in which a job may start (`idle_pools.py`). Where
-nothing has changed that counts, the plan is that of the decision before (`kept_plans.py`).
+nothing has changed that counts, the plan is that of the decision before (`kept_plans.py`). Where only times differ and none of them
+counts, no pool is looked at.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.idle_pools import PooledGpus, idle_plan, idle_pools
-from tiresias.scheduler.kept_plans import KeptPlans
+from tiresias.scheduler.kept_plans import KeptPlans, depends_on_order
 from tiresias.scheduler.model import Ints, Plan, Quota, Snapshot
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
 from tiresias.scheduler.rank.policy import Policy, Ranking
@@ -81,6 +83,29 @@ class IdlePool(PoolDecision):
         return numbered(plan, self.snapshot, self.pool)
 
 
+class KeptPool(PoolDecision):
+    """The decision on a pool that was decided on as now before. Its snapshot is made when it is first read."""
+
+    def __init__(self, pool: NodePool, seen: Callable[[], Snapshot], plan: Plan) -> None:
+        """`seen`: returns the snapshot of the pool. `plan`: the plan, as `numbered`."""
+        object.__setattr__(self, "pool", pool)
+        object.__setattr__(self, "plan", replace(plan, standing=self))
+        self._seen = seen
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The pool's own snapshot."""
+        return self._seen()
+
+    def of(self, row: int) -> str:
+        """Return why a job has its rank, in words."""
+        return self._standing.of(row)
+
+    @cached_property
+    def _standing(self) -> Standing:
+        return _standing(self.plan, self.snapshot, self.pool)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolDecisions:
     """The decisions on several pools, none of which shares a job with another one.
@@ -90,12 +115,14 @@ class PoolDecisions:
         ranks: The orders of those of which these are known.
         blocked: Rows of the jobs of idle pools that wait because no job overtakes the first waiting one.
         quotas: What the jobs of the pools leave of Slurm's limits.
+        kept: Whether they are those that were made before.
     """
 
     parts: tuple[PoolDecision, ...]
     ranks: PoolRanks
     blocked: Ints
     quotas: tuple[Quota, ...]
+    kept: bool = False
 
     @property
     def busy(self) -> Iterator[PoolDecision]:
@@ -133,7 +160,8 @@ def decide_each(
     gpus_of: Callable[[], PooledGpus],
     quotas: tuple[Quota, ...],
     seen: Callable[[int, tuple[Quota, ...]], Snapshot],
-    kept: KeptPlans | None = None,
+    kept: KeptDecisions | None = None,
+    only_times_differ: bool = False,
 ) -> PoolDecisions:
     """Decide on each pool in turn.
 
@@ -145,9 +173,12 @@ def decide_each(
         gpus_of: Returns their GPUs. Called where jobs wait.
         quotas: Slurm's limits. What a pool leaves of them is left to the next one.
         seen: Returns the snapshot that a pool sees, from its index and what is left of the limits.
-        kept: The plans of the pools by index at the decision before; None: there are none.
+        kept: What was decided before; None: nothing was.
+        only_times_differ: Whether all that the pools see is what they saw then but for service and times, and there are no limits.
     """
-    ranks, kept = PoolRanks(pooled), kept or KeptPlans()
+    ranks, kept = PoolRanks(pooled), kept or KeptDecisions()
+    if only_times_differ and (again := kept.again(ranks, pools, seen)) is not None:
+        return again
     found, parts = idle_pools(ranks, gpus_of, quotas), list[PoolDecision]()
     for at, (pool, is_idle) in enumerate(zip(pools, found.idle.tolist(), strict=True)):
         ranking = partial(ranks.of, at, pool.jobs)
@@ -155,16 +186,62 @@ def decide_each(
             parts.append(IdlePool(pool, partial(seen, at, quotas), ranking))
             continue
         own = seen(at, quotas)
-        plan = kept.decide(at, own, pool.config, pool.policy, ranking())
+        plan = kept.plans.decide(at, own, pool.config, pool.policy, ranking())
         parts.append(PoolDecision(pool, own, numbered(plan, own, pool)))
         quotas = tuple(quota_without(quota, parts[-1]) for quota in quotas)
-    return PoolDecisions(tuple(parts), ranks, found.blocked, quotas)
+    kept.newest = PoolDecisions(tuple(parts), ranks, found.blocked, quotas)
+    return kept.newest
+
+
+class KeptDecisions:
+    """The newest decisions on several pools.
+
+    Attributes:
+        plans: The plans by index of the pool.
+        newest: All of them; None: there are none yet.
+    """
+
+    def __init__(self) -> None:
+        self.plans = KeptPlans()
+        self.newest: PoolDecisions | None = None
+
+    def again(
+        self, ranks: PoolRanks, pools: Sequence[NodePool], seen: Callable[[int, tuple[Quota, ...]], Snapshot]
+    ) -> PoolDecisions | None:
+        """Return the newest decisions for pools that see nothing else but other times. None: these count. O(jobs log jobs)."""
+        before = self.newest
+        if before is None or not _count_as(ranks, before.ranks):
+            return None
+        parts = list[PoolDecision]()
+        for at, (pool, part) in enumerate(zip(pools, before.parts, strict=True)):
+            own, ranking = partial(seen, at, before.quotas), partial(ranks.of, at, pool.jobs)
+            idle = isinstance(part, IdlePool)
+            parts.append(IdlePool(pool, own, ranking) if idle else KeptPool(pool, own, part.plan))
+        return PoolDecisions(tuple(parts), ranks, before.blocked, before.quotas, kept=True)
+
+
+def _count_as(ranks: PoolRanks, before: PoolRanks) -> bool:
+    """Return whether service and times lead to the same orders and protect the same jobs, and count by nothing else."""
+    now, then = ranks.pooled, before.pooled
+    return (
+        bool(ranks.ranked.all())
+        and now.has_stages_of(then)
+        and np.array_equal(now.pool, then.pool)
+        and all(depends_on_order(jobs, each.config, each.policy) for jobs in (now, then) for each in now.alike)
+        and all(np.array_equal(is_protected(now, each.config), is_protected(then, each.config)) for each in now.alike)
+        and np.array_equal(ranks.order, before.order)
+        and np.array_equal(ranks.queue, before.queue)
+        and np.array_equal(ranks.promoted, before.promoted)
+    )
 
 
 def numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
     """With words that name queues as `queues_before` counts them."""
-    standing = Standing(own, plan.queue, pool.policy, pool.config, pool.queues_before, pool.note)
-    return replace(plan, standing=standing)
+    return replace(plan, standing=_standing(plan, own, pool))
+
+
+def _standing(plan: Plan, own: Snapshot, pool: NodePool) -> Standing:
+    return Standing(own, plan.queue, pool.policy, pool.config, pool.queues_before, pool.note)
 
 
 def quota_without(quota: Quota, part: PoolDecision) -> Quota:

@@ -54,6 +54,13 @@ class PooledJobs:
     def __init__(self, time: float, jobs: Jobs, pool: Ints, stages: Sequence[tuple[PolicyConfig, Policy]]) -> None:
         self.time, self.jobs, self.pool, self.stages = time, jobs, pool, stages
 
+    def has_stages_of(self, other: PooledJobs) -> bool:
+        """Return whether the pools have the configurations and the policies of others."""
+        if len(self.stages) != len(other.stages):
+            return False
+        pairs = zip(self.stages, other.stages, strict=True)
+        return all(config is before and policy is known for (config, policy), (before, known) in pairs)
+
     @cached_property
     def inside(self) -> Bools:
         """The jobs that are in a pool."""

@@ -9,6 +9,7 @@ most 2 x `protection_limit` seconds more than `min_run`.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +18,18 @@ from tiresias.scheduler.elementwise import Values, known, larger, smaller
 from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Snapshot
 
 _RUNNING = int(JobState.RUNNING)  # compares faster
+
+
+class TimedJobs(Protocol):
+    """Jobs at a moment: a snapshot, or a part of one."""
+
+    @property
+    def time(self) -> float:
+        """Epoch seconds."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """The jobs."""
 
 
 def minimum(config: PolicyConfig, cost: Values) -> Values:
@@ -40,10 +53,10 @@ def protected_until(jobs: Jobs, config: PolicyConfig) -> Floats:
     return until
 
 
-def is_protected(snapshot: Snapshot, config: PolicyConfig) -> Bools:
+def is_protected(shown: TimedJobs, config: PolicyConfig) -> Bools:
     """Running jobs whose minimum run time is not reached; shape (jobs,)."""
-    jobs = snapshot.jobs
-    protected: Bools = (jobs.state == _RUNNING) & (snapshot.time < protected_until(jobs, config))
+    jobs = shown.jobs
+    protected: Bools = (jobs.state == _RUNNING) & (shown.time < protected_until(jobs, config))
     return protected
 
 

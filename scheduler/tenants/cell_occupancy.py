@@ -83,6 +83,9 @@ class CellOccupancy:
         if bad or healthy:
             self.changes = {name: changes + 1 for name, changes in self.changes.items()}
         self._avoid_failing(snapshot)
+
+    def sort(self) -> None:
+        """Order the free cells, so that no earlier change decides between equally good ones."""
         for chain in self.clusters.cells.chains.values():
             chain.sort()
 

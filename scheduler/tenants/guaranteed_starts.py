@@ -86,6 +86,7 @@ class HardwareBinding:
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         """Return what the decisions mean on the hardware."""
+        self._occupancy.sort()
         try:
             return self._run(decisions)
         finally:

@@ -14,11 +14,10 @@ from functools import cache
 
 import numpy as np
 
-from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.place.selected_parts import promised_parts
-from tiresias.scheduler.pool_decisions import NodePool, PoolDecisions, decide_each
+from tiresias.scheduler.pool_decisions import KeptDecisions, NodePool, PoolDecisions, decide_each
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.pools import gpus_of, part_of
 from tiresias.scheduler.rank.policy import Policy
@@ -34,7 +33,8 @@ def decide_opportunistic(
     tenant: TenantPolicy,
     owners: OwnersDecision,
     row_of: Mapping[str, int],
-    kept: KeptPlans | None = None,
+    kept: KeptDecisions | None = None,
+    only_times_differ: bool = False,
 ) -> PoolDecisions:
     """Decide on the jobs without cells, as one pool.
 
@@ -46,7 +46,8 @@ def decide_opportunistic(
         tenant: The policy that orders them.
         owners: What the virtual clusters have decided: their queues are counted first where a queue is named.
         row_of: The row of each job.
-        kept: Their plan at the decision before; None: there is none.
+        kept: What was decided before; None: nothing was.
+        only_times_differ: Whether all that is given here is as it was then but for service and times.
     """
     config, shown = config_inside(tenant.config), _shown(snapshot.jobs, guaranteed, row_of)
     policy = _without_blocking(tenant.policy)
@@ -68,6 +69,7 @@ def decide_opportunistic(
         owners.pools.quotas,
         lambda _, rest: part_of(replace(left(), quotas=rest), pool),
         kept,
+        only_times_differ,
     )
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiresias.scheduler.idle_pools import PooledGpus
-from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Quota, Snapshot, Start
-from tiresias.scheduler.pool_decisions import NodePool, PoolDecision, PoolDecisions, decide_each
+from tiresias.scheduler.pool_decisions import KeptDecisions, NodePool, PoolDecision, PoolDecisions, decide_each
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.tenants.cell_changes import ChosenNodes
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_of_owner
@@ -58,7 +57,8 @@ def decide_owners(
     seen: Jobs,
     gpus_of: Callable[[], PooledGpus],
     own_snapshot: Callable[[str, tuple[Quota, ...]], Snapshot],
-    kept: KeptPlans | None = None,
+    kept: KeptDecisions | None = None,
+    only_times_differ: bool = False,
 ) -> OwnersDecision:
     """Decide on each VC in turn.
 
@@ -69,7 +69,8 @@ def decide_owners(
         seen: All jobs, each as its VC sees it (`seen_by_owners`).
         gpus_of: Returns what the VCs own, in the order of `JobTenants.owners`.
         own_snapshot: Returns the snapshot of a VC, from what the VCs before it leave of Slurm's limits.
-        kept: Their plans at the decision before; None: there are none.
+        kept: What they decided before; None: nothing.
+        only_times_differ: Whether they see what they saw then but for service and times.
     """
     pools, queues = list[NodePool](), 0
     for tenant in tenants:
@@ -79,7 +80,15 @@ def decide_owners(
             queues += len(tenant.config.limits) + 1
     names = of_jobs.owners
     pooled = PooledJobs(snapshot.time, seen, of_jobs.of_owner, [(pool.config, pool.policy) for pool in pools])
-    found = decide_each(pooled, pools, gpus_of, snapshot.quotas, lambda at, left: own_snapshot(names[at], left), kept)
+    found = decide_each(
+        pooled,
+        pools,
+        gpus_of,
+        snapshot.quotas,
+        lambda at, left: own_snapshot(names[at], left),
+        kept,
+        only_times_differ,
+    )
     return OwnersDecision(found, queues)
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.kept_plans import KeptPlans
+from tiresias.scheduler.kept_plans import differ_in_times_only
 from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
-from tiresias.scheduler.pool_decisions import IdlePool, PoolDecision
+from tiresias.scheduler.pool_decisions import IdlePool, KeptDecisions, PoolDecision
 from tiresias.scheduler.pool_ranks import order_among
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
@@ -28,6 +28,7 @@ from tiresias.scheduler.tenants.cells_of_topology import cell_specification, sha
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
 from tiresias.scheduler.tenants.kept_rows import KeptRows
+from tiresias.scheduler.tenants.kept_starts import KeptStarts, Order
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.own_snapshots import OwnSnapshots
 from tiresias.scheduler.tenants.tenant_decision import (
@@ -52,6 +53,16 @@ class _Cells:
     nodes: dict[str, VirtualNodes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shown:
+    """What the cells were when the newest decision was made, as long as all nodes are healthy: it has left them so."""
+
+    snapshot: Snapshot
+    of_jobs: JobTenants
+    cells: _Cells
+    holders: CellHolders
+
+
 class VirtualClusterRule:
     """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
 
@@ -67,7 +78,8 @@ class VirtualClusterRule:
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
         self._kept = KeptRows()
-        self._plans, self._opportunistic_plan = KeptPlans(), KeptPlans()
+        self._of_owners, self._of_others, self._starts = KeptDecisions(), KeptDecisions(), KeptStarts()
+        self._newest: _Shown | None = None
         self.cells_built = 0
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -77,26 +89,34 @@ class VirtualClusterRule:
             UsageError: The cells of the VCs do not fit the nodes.
         """
         cells, names = self._cells_of(snapshot), tuple(tenant.name for tenant in tenants)
-        of_jobs, row_of = self._kept.tenants(snapshot.jobs, names), self._kept.row_of(snapshot.jobs.id)
-        cells.occupancy.follow(snapshot, of_jobs)
-        holders = CellHolders(row_of, cells.occupancy, cells.nodes, of_jobs.owners)
-        owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders)
+        of_jobs = self._kept.tenants(snapshot.jobs, names)
+        holders, again = self._holders(snapshot, of_jobs, cells)
+        owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders, again)
         opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
-        places = zip(of_jobs.owners, owners.pools.parts, strict=True)
-        decisions = [TenantDecision(part, cells.nodes[name]) for name, part in places if not isinstance(part, IdlePool)]
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
-        guaranteed = HardwareBinding(
-            snapshot,
-            cells.occupancy,
-            holders,
-            opportunistic,
+        guaranteed, kept = self._starts.of(
             lambda chosen: order_among(snapshot, chosen, outside.config, outside.policy),
-            cells.rows.of_node,
-        ).run(decisions)
+            lambda order: _bound(snapshot, cells, of_jobs, holders, owners, opportunistic, order),
+            only_times_differ=owners.pools.kept,
+        )
         takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
-        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, row_of, self._opportunistic_plan)
+        rest = decide_opportunistic(
+            snapshot, guaranteed, takes_part, outside, owners, holders.row_of, self._of_others, kept
+        )
+        if not cells.occupancy.clusters.cells.bad.nodes:
+            self._newest = _Shown(snapshot, of_jobs, cells, holders)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
+
+    def _holders(self, snapshot: Snapshot, of_jobs: JobTenants, cells: _Cells) -> tuple[CellHolders, bool]:
+        """Return the jobs that hold cells, and whether the snapshot differs from the newest one in service and times only."""
+        newest, self._newest = self._newest, None  # nothing is known again unless the decision is made
+        same = newest is not None and newest.cells is cells and newest.of_jobs is of_jobs
+        if newest is not None and same and differ_in_times_only(newest.snapshot, snapshot):
+            return newest.holders, True
+        cells.occupancy.follow(snapshot, of_jobs)
+        row_of = self._kept.row_of(snapshot.jobs.id)
+        return CellHolders(row_of, cells.occupancy, cells.nodes, of_jobs.owners), False
 
     def _decided_by_owners(
         self,
@@ -105,13 +125,14 @@ class VirtualClusterRule:
         cells: _Cells,
         of_jobs: JobTenants,
         holders: CellHolders,
+        only_times_differ: bool,
     ) -> OwnersDecision:
         """Let each VC decide on its cells."""
         seen = seen_by_owners(snapshot.jobs, holders.owns)
         pinned = cells.occupancy.clusters.cells.pinned_nodes
         requests = self._kept.distinct(snapshot.jobs.request)
         own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned, requests)
-        return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of, self._plans)
+        return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of, self._of_owners, only_times_differ)
 
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return the cells as the newest snapshot shows them; None before the first decision."""
@@ -127,6 +148,22 @@ class VirtualClusterRule:
             own = {name: VirtualNodes(occupancy, name, nodes, rows) for name in self._declared}
             self._cells = _Cells(key, occupancy, rows, own)
         return self._cells
+
+
+def _bound(
+    snapshot: Snapshot,
+    cells: _Cells,
+    of_jobs: JobTenants,
+    holders: CellHolders,
+    owners: OwnersDecision,
+    opportunistic: Bools,
+    order: Order,
+) -> GuaranteedStarts:
+    """Bind what the VCs have decided to hardware."""
+    places = zip(of_jobs.owners, owners.pools.parts, strict=True)
+    decisions = [TenantDecision(part, cells.nodes[name]) for name, part in places if not isinstance(part, IdlePool)]
+    binding = HardwareBinding(snapshot, cells.occupancy, holders, opportunistic, order, cells.rows.of_node)
+    return binding.run(decisions)
 
 
 def _without_cells(snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, shares: Bools) -> Bools:

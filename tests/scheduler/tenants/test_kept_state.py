@@ -24,7 +24,7 @@ from tests.scheduler.tenants.shared_cluster import (
     with_clusters,
 )
 from tests.scheduler.tenants.test_virtual_cluster_rule import FIFO, LAS, replayed, small_jobs
-from tiresias.scheduler.model import Plan, Snapshot
+from tiresias.scheduler.model import JobState, Plan, Snapshot
 from tiresias.scheduler.pool_decisions import PoolDecision
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.gpu_quotas import GpuQuotas
@@ -34,6 +34,7 @@ from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 Rule = Callable[[Sequence[DeclaredTenant]], TenantRule]
 RULES = (VirtualClusterRule, GpuQuotas, PrivateClusters)
+LIMITED = {name: replace(config, min_run=25.0) for name, config in LAS.items()}
 EFFORT = dict.fromkeys(("one", "two", ""), replace(CONFIG, name="best_effort"))
 SMALLER = (0, 0, 1, 1)  # the leaf of each node of a cluster with fewer nodes
 many = settings(max_examples=examples(25), deadline=None)
@@ -98,3 +99,52 @@ def test_the_parts_of_a_decision_are_those_of_its_snapshot(
 
 def _with_bad_nodes(rule: TenantRule, snapshot: Snapshot, usable: list[bool], tenants: Sequence[TenantPolicy]) -> None:
     rule.decide(replace(snapshot, nodes=replace(snapshot.nodes, usable=np.array(usable, np.bool_))), tenants)
+
+
+def later(snapshot: Snapshot, seconds: float) -> Snapshot:
+    """The snapshot after a while in which nothing happened: all jobs have run on, or waited."""
+    jobs = snapshot.jobs
+    runs = jobs.state == JobState.RUNNING
+    attained, ran = jobs.attained + runs * seconds * jobs.gpus, jobs.ran + runs * seconds
+    jobs = replace(jobs, attained=attained, ran=ran, waited=jobs.waited + ~runs * seconds)
+    return replace(snapshot, time=snapshot.time + seconds, jobs=jobs)
+
+
+@many
+@given(drawn=small_jobs, policy=st.sampled_from([FIFO, LAS, LIMITED, None]), seconds=st.sampled_from([0.0, 1.0, 30.0]))
+def test_a_kept_rule_decides_as_a_new_one_when_time_has_passed(
+    snapshot_of: Any, drawn: list[tuple[str, int, int, int]], policy: dict[str, Any] | None, seconds: float
+) -> None:
+    """In each state of a replay: service grows across a threshold, and minimum run times end, or nothing of it counts."""
+    rule, tenants = VirtualClusterRule(DECLARED), tenants_of(policy) if policy else tenants_of()
+
+    def compare(snapshot: Snapshot, plan: Plan) -> None:
+        for after in (later(snapshot, seconds), later(snapshot, 2 * seconds)):
+            (plan, parts), (expected, others) = (each.decide(after, tenants) for each in (rule, new()))
+            assert shown(plan) == shown(expected)
+            assert list(map(shown_part, parts)) == list(map(shown_part, others))
+            rows = range(len(after.jobs))
+            assert [words_of(plan, row) for row in rows] == [words_of(expected, row) for row in rows]
+
+    ClusterReplay(snapshot_of, rule, tenants, replayed(drawn, 1), compare).run()
+
+
+def new() -> VirtualClusterRule:
+    return VirtualClusterRule(DECLARED)
+
+
+def words_of(plan: Plan, row: int) -> str:
+    assert plan.standing
+    return plan.standing.of(row)
+
+
+def test_decisions_are_kept_until_a_time_counts(snapshot_of: Any) -> None:
+    """One job of `two` runs on its rack, and another one starts on the node next to it; then the first sinks a queue."""
+    drawn = [Drawn("two", 2, JobState.RUNNING, 20.0, 0, True), Drawn("two", 8, JobState.WAITING, 0.0, 0, False)]
+    snapshot, rule, tenants = cluster_of(snapshot_of, drawn), new(), tenants_of(LAS)
+    _, (_, first, _) = rule.decide(snapshot, tenants)
+    _, (_, again, _) = rule.decide(later(snapshot, 1.0), tenants)
+    assert again.plan.actions is first.plan.actions
+    assert again.snapshot.time == first.snapshot.time + 1.0
+    _, (_, sunk, _) = rule.decide(later(snapshot, 20.0), tenants)
+    assert sunk.plan.queue.tolist() != first.plan.queue.tolist()
