@@ -58,6 +58,8 @@ class MappedRegion(NamedTuple):
         if clean:
             self.protect(page, count, on=True)
         self._check(os.pwritev(self.memory, [content], offset), content)
+        if not clean:  # the protection of a removed page remains
+            self.protect(page, count, on=False)
 
     def _check(self, moved: int, content: memoryview) -> None:
         if moved != len(content):  # the program must not go on

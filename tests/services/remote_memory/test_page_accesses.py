@@ -113,6 +113,13 @@ def test_a_write_to_a_clean_page_is_still_reported(own: OwnRegion) -> None:
     assert own.map[3 * PAGE : 3 * PAGE + 11] == b"M" * 10 + b"\4"
 
 
+def test_a_write_to_a_changed_page_is_no_fault_of_the_region(own: OwnRegion) -> None:
+    ctypes.memset(own.address + 4 * PAGE, 1, 1)
+    own.unmap(4, 1, changed=True)
+    ctypes.memset(own.address + 4 * PAGE, 2, 1)
+    assert own.writes == [4]
+
+
 def test_no_write_is_lost_while_a_changed_page_is_unmapped(own: OwnRegion) -> None:
     """A thread writes to a page without the interpreter's lock while the page is unmapped again and again."""
     libc = ctypes.CDLL(None)
