@@ -75,6 +75,8 @@ def _topology() -> str:
     command = ["scontrol", "show", "topology"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False).stdout
+    except FileNotFoundError:
+        return ""
     except (OSError, subprocess.TimeoutExpired) as error:
         log_line(f"remote memory: no donor is preferred: scontrol show topology: {type(error).__name__}")
         return ""

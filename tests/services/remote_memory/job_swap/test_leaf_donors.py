@@ -89,12 +89,17 @@ def test_without_donors_slurm_is_not_asked(scontrol: Path, tmp_path: Path) -> No
     assert not scontrol.exists()
 
 
-def test_without_scontrol_no_donor_is_near(
+def test_without_an_answer_no_donor_is_near(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert near_donors_of(settings(tmp_path), "gpu01") == ()
-    assert "no donor is preferred" in capfd.readouterr().err
+    assert capfd.readouterr().err == ""
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setattr("tiresias.services.remote_memory.job_swap.leaf_donors.TIMEOUT_S", 0.1)
+    assert near_donors_of(settings(tmp_path, run=str(tmp_path / "other")), "gpu01") == ()
+    assert "no donor is preferred: scontrol show topology: TimeoutExpired" in capfd.readouterr().err
 
 
 SCRIPT = """#!/bin/sh

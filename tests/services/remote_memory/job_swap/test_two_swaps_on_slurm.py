@@ -57,8 +57,8 @@ def devices() -> dict[str, str]:
 def swapped(job: str) -> int:
     """Return the bytes that the cgroup of a job has in the swap, of whatever device."""
     (folder,) = MEMORY.glob(f"**/job_{job}")
-    stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    return int(stat["total_swap"])
+    both, memory = (int((folder / f"memory.{name}usage_in_bytes").read_text()) for name in ("memsw.", ""))
+    return both - memory
 
 
 def let_end(cluster: Cluster, job: str, user: str) -> None:
