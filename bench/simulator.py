@@ -29,13 +29,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fixed_settings import COST, FIRST_START, FIXED, LAS
+
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup
 from tiresias.simulator.generators import paper_testbed, philly_like
 from tiresias.simulator.outcome_metrics import summary
 from tiresias.simulator.simulation import simulate
-from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, read_trace
 
 TRACE = "philly_full.csv.gz"
@@ -43,8 +44,6 @@ HOUR = 3600.0
 CLUSTERS = {2000: ClusterSize(250, 8), 1900: ClusterSize(475, 4)}
 GROWTH = (10_000, 20_000, 40_000, 80_000, 160_000)
 
-LAS = replace(PolicyConfig.paper(), thresholds=(HOUR,))
-FIRST_START = replace(LAS, in_queue_order="first_start")
 FOUR_QUEUES = replace(LAS, thresholds=(HOUR, 10 * HOUR, 100 * HOUR, 1000 * HOUR))
 
 # Mean JCT in seconds of an independent event-driven simulator: name -> (policy, config, by GPUs).
@@ -60,18 +59,6 @@ REFERENCE: Mapping[str, tuple[str, PolicyConfig, Mapping[int, float]]] = {
     "time_sharing 300 s": ("time_sharing", LAS, {2000: 37695, 1900: 41246}),
 }
 
-# Of `adaptive`. The settings of las: 1 to 6 thresholds that rise 4 or 10 times, and one in the paper's order.
-COST = Cost(resume=62.0)  # 13,724 s for 221 preemptions, section 5.2
-LOWEST = [60.0 * 4**step for step in range(9)]
-STEPS = ((1, 4), (2, 4), (4, 4), (6, 4), (4, 10))
-FIXED = [
-    *(
-        replace(LAS, thresholds=tuple(low * ratio**at for at in range(count)))
-        for low in LOWEST
-        for count, ratio in STEPS
-    ),
-    *(replace(FIRST_START, thresholds=(low,)) for low in LOWEST),
-]
 GPUS = {  # of the clusters that each trace is simulated on
     **{f"{family}_seed{seed}.csv": (60,) for family in ("testbed480", "testbed480cal") for seed in (1, 2, 3)},
     "alibaba_crux2023.csv": (800, 900, 1000, 1100, 1200),

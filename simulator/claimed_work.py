@@ -6,10 +6,9 @@ import math
 from typing import Final, Protocol
 
 from tiresias.scheduler.elementwise import Values, where
-from tiresias.scheduler.estimates.claims import Claim
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S, Claim
 from tiresias.simulator import work
 
-FIRST_CLAIM_S: Final = 30.0  # seconds of work until the pace of a job that reports is measured
 ROUNDING_S: Final = 1e-6
 
 

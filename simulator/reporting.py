@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.estimates.claims import Trust
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S, Trust
 from tiresias.scheduler.model import Bools, Floats
-from tiresias.simulator.claimed_work import FIRST_CLAIM_S
 from tiresias.simulator.formats.trace_columns import grouped
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.trace import Trace

@@ -6,6 +6,7 @@ import math
 from typing import ClassVar, Final
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
 from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
 from tiresias.simulator import claimed_work, work
@@ -116,7 +117,7 @@ class SimulatedJob:
         if self.state != _RUNNING or math.isnan(self.claimed_total):
             return math.inf
         until = float(claimed_work.claims(self).trusted_until)
-        moments = (self.paced_from + (at - self.done) * self.slow for at in (claimed_work.FIRST_CLAIM_S, until))
+        moments = (self.paced_from + (at - self.done) * self.slow for at in (FIRST_CLAIM_S, until))
         return min((moment for moment in moments if moment > self.now + claimed_work.ROUNDING_S), default=math.inf)
 
     def request(self, gpus: int) -> None:

@@ -18,12 +18,13 @@ All times are seconds of work: run time without start-up, restore and save. Pure
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values, larger, smaller, where
 
+FIRST_CLAIM_S: Final = 30.0  # seconds of work within which a job that reports has made a first claim
 OVERRUN = 0.25  # of the earliest claimed end
 SLACK_S = 60.0  # seconds of work: measured paces and restarts are not exact
 _SLACK = 0.05  # of the first claim

@@ -14,9 +14,14 @@ from functools import cached_property
 import numpy as np
 
 from tiresias.scheduler.estimates.age_buckets import BUCKETS, EDGES, bucket_of
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
 from tiresias.scheduler.model import Floats
 
 _LENGTH = np.diff(EDGES)
+_AFTER_CLAIM = np.maximum(
+    np.array(EDGES[1:]) - FIRST_CLAIM_S, 0.0
+)  # seconds from the first claim to the end of each bucket
+_CLAIMS_LATER = np.array(EDGES[:-1]) < FIRST_CLAIM_S
 _AHEAD = np.triu(np.ones((BUCKETS, BUCKETS), np.bool_))  # of each bucket, itself and the later ones
 UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
 PRIOR_WEIGHT = 10.0  # jobs, as which it counts in each bucket of all jobs
@@ -67,14 +72,26 @@ class Hazards:
         seconds = np.cumsum(np.where(_AHEAD, reached * _LENGTH * (1.0 - hazard / 2.0), 0.0), -1)
         return np.cumsum(reached * hazard, -1), np.where(_AHEAD, seconds, math.inf)
 
-    def index(self, overhead: float) -> Floats:
+    def index(self, overhead: float, reporting: float = 0.0) -> Floats:
         """Return, for a job in each bucket, completions per second of GPU time at best: the Gittins index; shape (..., buckets).
 
         Until the bucket that makes it highest, the chance to end over the mean seconds, to which `overhead` seconds come that
         bring the end no nearer.
+
+        A job that may yet report is worth a start for what its first claim tells: if that is longer than the end of the bucket, the
+        job can be stopped at once, and uses none of the seconds in between.
+
+        Args:
+            overhead: Seconds.
+            reporting: The chance that a job younger than FIRST_CLAIM_S reports how long it needs.
         """
         chance, seconds = self._left
-        return np.asarray((chance / (overhead + seconds)).max(-1))
+        index = (chance / (overhead + seconds)).max(-1)
+        if not reporting:
+            return np.asarray(index)
+        stopped = np.where(_AHEAD, reporting * _AFTER_CLAIM * (1.0 - chance), 0.0)
+        informed = (chance / (overhead + seconds - stopped)).max(-1)
+        return np.asarray(np.where(_CLAIMS_LATER, informed, index))
 
     def log_likelihood(self, ended: Floats) -> float:
         """Return the logarithm of the chance that jobs end in the buckets of these ages, for hazards of shape (buckets,)."""

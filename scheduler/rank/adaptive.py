@@ -4,8 +4,9 @@ A 2D-Gittins policy without thresholds that learns while it runs. A job is ranke
 expected to cost: its GPUs over its index (`hazard`), which depends on its age, the seconds that it has held GPUs in all runs, and
 on its class of sizes (`size_hazards`). Names and users are not used; old completions are forgotten where the load changes
 (`forgetting`). A job whose program reports its progress is ranked by its remaining seconds instead, as far as its reports are
-trusted (`claims`). An order by the Gittins index has the shortest mean response time in a queue with one server, and nearly so
-with many servers and setup times under heavy load (arXiv 2304.13231).
+trusted (`claims`). Where jobs report, new ones rank higher than their age suggests: a start shows soon how long such a job needs,
+and a long one can be preempted at once. An order by the Gittins index has the shortest mean response time in a queue with one
+server, and nearly so with many servers and setup times under heavy load (arXiv 2304.13231).
 
 Preemptions cost time, by the knob `preemption_cost` and by what was measured:
 
@@ -55,12 +56,12 @@ from tiresias.scheduler.elementwise import (
     whole,
 )
 from tiresias.scheduler.estimates.age_buckets import ENDS, bucket_of, end_of
-from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S, coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards
 from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, cells_of
-from tiresias.scheduler.model import Ints, JobState
+from tiresias.scheduler.model import Floats, Ints, JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
 
@@ -85,8 +86,9 @@ class Adaptive(IncrementalPolicy):
         release_rate: float = math.inf,
         forgetting: Forgetting = NOTHING_SEEN,
         mean_gpus: float = 1.0,
+        reporting: float = 0.0,
     ) -> None:
-        self._prices, self._forgetting = _Prices(hazards, mean_gpus), forgetting
+        self._prices, self._forgetting = _Prices(hazards, mean_gpus, reporting), forgetting
         self.refit_at, self.release_rate = refit_at, release_rate
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
@@ -157,7 +159,8 @@ class Adaptive(IncrementalPolicy):
         hazards = by_size(ages, completed.gpus, held, there.gpus, counted)
         rates = hazards.per_second.ravel()[cell_of(there.gpus, held)] * there.gpus
         release_rate = float(rates[there.state == _RUNNING].sum())
-        return Adaptive(hazards, next_fit(len(ages)), release_rate, forgetting, _mean(completed.gpus, there.gpus))
+        mean_gpus, reporting = _mean(completed.gpus, there.gpus), _reporting(held, there.claimed_remaining)
+        return Adaptive(hazards, next_fit(len(ages)), release_rate, forgetting, mean_gpus, reporting)
 
 
 class _Prices:
@@ -168,8 +171,8 @@ class _Prices:
         mean_gpus: GPUs of all jobs, on average.
     """
 
-    def __init__(self, hazards: Hazards, mean_gpus: float) -> None:
-        self._hazards, self.mean_gpus = hazards, mean_gpus
+    def __init__(self, hazards: Hazards, mean_gpus: float, reporting: float) -> None:
+        self._hazards, self.mean_gpus, self._reporting = hazards, mean_gpus, reporting
         self.running = self._table(0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
         self._of_running: dict[int, list[float]] = {}
@@ -187,7 +190,7 @@ class _Prices:
         return self._waiting[cost]
 
     def _table(self, cost: float, hold: float) -> tuple[float, ...]:
-        return tuple((1.0 / (hold * self._hazards.index(cost))).ravel().tolist())
+        return tuple((1.0 / (hold * self._hazards.index(cost, self._reporting))).ravel().tolist())
 
 
 def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
@@ -323,6 +326,17 @@ def _reviewed(jobs: Rows, now: float, config: PolicyConfig) -> Values:
     if not cost:
         return math.inf
     return since + cost * pick((*_REVIEWS, math.inf), interval(_REVIEWS, (now - since + SERVICE_TOLERANCE) / cost))
+
+
+def _reporting(ran: Floats, claimed: Floats | None) -> float:
+    """Return the chance that a job reports: the share of those that have run for long enough; one more counts that does not.
+
+    Twice FIRST_CLAIM_S is long enough: a run time contains the time until the first step.
+    """
+    if claimed is None:
+        return 0.0
+    known = ~np.isnan(claimed[ran > 2 * FIRST_CLAIM_S])
+    return float(known.sum() / (len(known) + 1))
 
 
 def _mean(completed: Ints, there: Ints) -> float:

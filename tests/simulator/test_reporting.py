@@ -10,9 +10,9 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
 from tiresias.scheduler.model import Floats
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
-from tiresias.simulator.claimed_work import FIRST_CLAIM_S
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulation import simulate

@@ -94,3 +94,22 @@ def test_the_rate_of_a_constant_hazard() -> None:
     """Half the jobs end in the second bucket, 0.41 s long, at a constant rate."""
     rate = Hazards(np.full(len(EDGES) - 1, 0.5)).per_second
     assert math.exp(-rate[1] * (EDGES[2] - EDGES[1])) == pytest.approx(0.5)
+
+
+def test_a_job_that_reports_is_stopped_at_its_first_claim() -> None:
+    """Half of the jobs end by 20 s, the others run for an hour: of those that report the start costs 30 s and not the hour."""
+    hazards = Hazards.of(np.array([20.0, 3600.0] * 500), NO_JOBS)
+    plain, all_report = hazards.index(0.0)[0], hazards.index(0.0, 1.0)[0]
+    assert all_report >= plain
+    assert hazards.index(0.0, 0.0).tolist() == hazards.index(0.0).tolist()
+    old = bucket_of(60.0)
+    assert hazards.index(0.0, 1.0)[old:].tolist() == hazards.index(0.0)[old:].tolist()
+
+
+@given(ages, st.floats(0.0, 1000.0))
+def test_the_more_jobs_report_the_more_is_a_start_worth(some: Any, overhead: float) -> None:
+    hazards = Hazards.of(some, NO_JOBS)
+    by_share = [hazards.index(overhead, share) for share in (0.0, 0.5, 1.0)]
+    assert (by_share[0] <= by_share[1]).all()
+    assert (by_share[1] <= by_share[2]).all()
+    assert np.isfinite(by_share[2]).all()

@@ -325,3 +325,23 @@ def test_a_claim_replaces_the_age(snapshot_of: Any) -> None:
     keys, _ = claims([40.0, 40.0, math.nan, 40.0], [0.0, 0.0, 1.0, 0.5])
     assert keys[:3].tolist() == ages[:3].tolist(), "without trust, or without a claim of a running job, the age counts"
     assert 100.0 < keys[3] < ages[3]
+
+
+def test_new_jobs_rank_higher_where_jobs_report(snapshot_of: Any) -> None:
+    """A start shows how long a job needs: half of the jobs that ran for a minute report."""
+    running = {"state": JobState.RUNNING, "last_start": 0.0}
+    jobs = [snapshot_of.Job(str(at), ran=ran, **running) for at, ran in enumerate((600.0, 600.0, 600.0, 10.0))]
+    there = snapshot_of(jobs, [snapshot_of.Node()]).jobs
+    some = replace(there, claimed_remaining=np.array([50.0, math.nan, 50.0, math.nan]))
+    none = replace(there, claimed_remaining=np.full(4, math.nan))
+    waiting = snapshot_of([snapshot_of.Job("new"), snapshot_of.Job("old", ran=600.0)], [snapshot_of.Node()]).jobs
+
+    def prices(jobs: Any) -> Any:
+        policy = ADAPTIVE.fitted(hour_jobs(100), jobs)
+        assert isinstance(policy, Adaptive)
+        return policy.keys(waiting, 9.0, CONFIG, np.zeros(2, bool))[1].tolist()
+
+    assert prices(none) == prices(there)
+    new, old = prices(some)
+    assert new < prices(none)[0]
+    assert old == prices(none)[1], "a job that has run without a claim does not report"
