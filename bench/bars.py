@@ -1,6 +1,6 @@
 """`adaptive` against its bars on families of traces, and whether a fixed setting reaches them: rows of a Markdown table.
 
-    python bench/bars.py [--traces DIR] [--family NAME,...] [--knob NAME=VALUE ...] [--save FILE]
+    python bench/bars.py [--traces DIR] [--family NAME,...|all] [--knob NAME=VALUE ...] [--save FILE]
     python bench/bars.py --saved FILE
 
 A preemption costs 62 s at the next start, the paper's mean. The bars of each trace: the mean JCT is at most 1.02 times that of the
@@ -12,8 +12,8 @@ best of 54 fixed settings of `las` in hindsight; the 99th percentile is not abov
     are within 2% of the best
   site: traces on which the mean misses its bar with the defaults of the product, `starve_limit` and `min_run` above all
 
-`--knob` sets values of the policy, as `--knob target_slowdown=30`. All traces take an hour of one core, philly a half of it. With a
-compiled copy of the simulator it is a third of that: PYTHONPATH=COPY.
+`--knob` sets values of the policy, as `--knob target_slowdown=30`. Without `--family`: exponential. All traces take an hour of one
+core, philly a half of it; with a compiled copy of the simulator it is a third: PYTHONPATH=COPY.
 """
 
 from __future__ import annotations
@@ -97,13 +97,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser.add_argument("--traces", type=Path, default=beside, help=f"folder with the traces (default: {beside})")
-    parser.add_argument("--family", default=",".join(FAMILIES), help="default: all")
+    parser.add_argument("--family", default="exponential", help="all, or of: " + ", ".join(FAMILIES))
     parser.add_argument("--knob", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--save", type=Path, help="write the results of each trace, a JSON line each")
     parser.add_argument("--saved", type=Path, help="read such a file and simulate nothing")
     args = parser.parse_args()
     knobs = {name: float(value) for name, _, value in (each.partition("=") for each in args.knob)}
-    chosen = args.family.split(",")
+    chosen = FAMILIES if args.family == "all" else args.family.split(",")
+    if unknown := {*chosen} - {*FAMILIES}:
+        parser.error(f"{', '.join(unknown)}: no such family; there are {', '.join(FAMILIES)}")
     if args.saved:
         rows = [json.loads(each) for each in args.saved.read_text().splitlines()]
     else:
