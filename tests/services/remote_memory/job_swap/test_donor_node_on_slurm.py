@@ -47,6 +47,7 @@ def job(two_nodes: Cluster) -> Iterator[str]:
     found = submit(two_nodes, "alice", 96, "--extra=remote-mem=160M", f"--nodelist={CLIENT}", until_file="end")
     until(lambda: "filled" in out(two_nodes, found), "the job swaps", 60)
     until(lambda: statistics(two_nodes).get("mapped", 0) > 2, "the donor has slabs of the job", 30)
+    until(lambda: statistics(two_nodes)["read_bytes"] > 0, "the job reads pages of the donor", 30)
     yield found
     two_nodes.run(["scancel", found], check=False)
     until(lambda: not list(loop_devices.own_devices()), "the epilog removes the swap", 60)
