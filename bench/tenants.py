@@ -9,9 +9,10 @@ in the output. Jobs larger than what their tenant owns are left out, and counted
 fit (a hard affinity requirement), unless `--anywhere`. A preemption costs 62 s.
 
 Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the mean share of
-nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `anomaly`, the tenants whose mean
-delay is longer than in private clusters, with the ratio. FILE has each result as soon as its run has ended; a second call with
-the same FILE makes the runs that are missing.
+nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `withheld`, the mean number of GPUs
+that tenants own, do not use, and have waiting jobs for that fit; `anomaly`, the tenants whose mean delay is longer than in private
+clusters, with the ratio. FILE has each result as soon as its run has ended; a second call with the same FILE makes the runs that
+are missing.
 """
 
 from __future__ import annotations
@@ -21,28 +22,23 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from watched_tenants import WatchedTenants
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Floats, Plan, Snapshot
-from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.model import Floats
 from tiresias.scheduler.rank.policies import POLICIES
-from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
-from tiresias.scheduler.tenants.tenant_decision import preempted_for
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.outcome_metrics import queueing
 from tiresias.simulator.simulated_placement import SimulatedPlacement
-from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob, read_trace
@@ -74,6 +70,10 @@ class Workload:
         """Return the GPUs of a tenant."""
         return 2 * NODE if tenant == self.largest else NODE
 
+    def gpus(self) -> dict[str, int]:
+        """Return the GPUs of all tenants."""
+        return {name: self.owned(name) for name in sorted(set(self.trace.vc))}
+
     def load(self, days: float) -> dict[str, float]:
         """Return the load of each tenant: GPU time over the time of its GPUs."""
         service = defaultdict[str, float](float)
@@ -88,59 +88,6 @@ class Workload:
         return tuple(
             DeclaredTenant(name, (two if name == self.largest else DeclaredCells("node", 1),)) for name in names
         )
-
-
-@dataclass(frozen=True)
-class Watched(SimulatedTenants):
-    """Tenants whose decisions are recorded: the moment, and the number of nodes that guaranteed jobs use from then on."""
-
-    seen: list[tuple[float, int]] = field(default_factory=list)
-
-    def decision(self, config: PolicyConfig) -> Callable[[Snapshot, Policy], Plan]:
-        """Return the decision, which records what it decides."""
-        rule = TENANT_RULES[self.rule](self.declared)
-        names = (*(tenant.name for tenant in self.declared), OUTSIDE)
-
-        def watched(snapshot: Snapshot, policy: Policy) -> Plan:
-            plan, parts = rule.decide(snapshot, [TenantPolicy(name, config, policy) for name in names])
-            guaranteed = _with_cells(snapshot, plan) if self.rule == HIVED else _within_quotas(parts[:-1])
-            self.seen.append((snapshot.time, len(_nodes_used(snapshot, plan, guaranteed))))
-            return plan
-
-        return watched
-
-    def fragmented(self, until: float) -> float:
-        """Return the mean share of nodes that guaranteed jobs use."""
-        begin, used = np.array(self.seen).T
-        lasts = np.diff(np.minimum([*begin, until], until))
-        return float(lasts @ used / lasts.sum() / CLUSTER.nodes)
-
-
-def _with_cells(snapshot: Snapshot, plan: Plan) -> set[str]:
-    """Return the jobs that hold cells once the plan is carried out."""
-    held, ids = snapshot.allocations, snapshot.jobs.id
-    found = {ids[row] for row, cell in zip(held.job.tolist(), held.owned_cell or (), strict=False) if cell}
-    for each in plan.rebindings:
-        (found.add if any(each.owned_cells) else found.discard)(each.job)
-    return found | {start.job for start in plan.starts if any(start.owned_cells)}
-
-
-def _within_quotas(parts: Sequence[PoolDecision]) -> set[str]:
-    """Return the jobs that hold what their tenants own, or are to hold it."""
-    found = set[str]()
-    for part in parts:
-        found |= {part.snapshot.jobs.id[row] for row in part.snapshot.allocations.job.tolist()}
-        found |= {start.job for start in (*part.plan.starts, *part.plan.reserved)}
-        found -= preempted_for(part).keys()
-    return found
-
-
-def _nodes_used(snapshot: Snapshot, plan: Plan, jobs: Collection[str]) -> set[str]:
-    """Return the nodes that some jobs use once the plan is carried out."""
-    held, end = snapshot.allocations, {each.job for each in plan.preemptions}
-    holds = zip(held.job.tolist(), held.node.tolist(), strict=True)
-    found = {snapshot.nodes.name[node] for row, node in holds if snapshot.jobs.id[row] in jobs - end}
-    return found | {name for start in plan.starts if start.job in jobs for name, _ in start.nodes}
 
 
 def workload(trace: Trace, load: float, days: float, seed: int) -> Workload:
@@ -187,13 +134,14 @@ def _drawn(jobs: list[TraceJob], service: float, seed: int) -> list[TraceJob]:
 
 def run(work: Workload, rule: str, levels: str, policy: str, placement: SimulatedPlacement | None) -> dict[str, Any]:
     """Return the figures of one simulation."""
-    tenants, begin = Watched(rule, work.declared(levels)), time.perf_counter()
+    tenants, begin = WatchedTenants(rule, work.declared(levels), owned=work.gpus()), time.perf_counter()
     rules = Rules(POLICIES[policy], replace(PolicyConfig(), name=policy), COST, by_node=True, placement=placement)
     if rule == PRIVATE:
         wait, jct, preemptions = _private(work, rules)
     else:
         outcome = simulate(work.trace, CLUSTER, replace(rules, tenants=tenants))
         wait, jct, preemptions = queueing(work.trace, outcome), outcome.jct, int(outcome.preemptions.sum())
+    used, withheld = tenants.means(float(work.trace.submit.max())) if tenants.seen else (None, None)
     return {
         "rule": rule,
         "cells": levels,
@@ -202,7 +150,8 @@ def run(work: Workload, rule: str, levels: str, policy: str, placement: Simulate
         "mean_delay": float(wait.mean()),
         "mean_jct": float(jct.mean()),
         "preemptions": preemptions,
-        "fragmented": tenants.fragmented(float(work.trace.submit.max())) if tenants.seen else None,
+        "fragmented": used and used / CLUSTER.nodes,
+        "withheld": withheld,
         "seconds": time.perf_counter() - begin,
     }
 

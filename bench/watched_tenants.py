@@ -1,0 +1,94 @@
+"""Tenants of a simulation whose decisions are recorded: what guaranteed jobs use, and what of their guarantees tenants miss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.tenants.tenant_decision import preempted_for
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
+from tiresias.simulator.simulated_tenants import SimulatedTenants
+
+
+@dataclass(frozen=True)
+class WatchedTenants(SimulatedTenants):
+    """Tenants whose decisions are recorded.
+
+    Attributes:
+        owned: The GPUs of each tenant.
+        seen: The moment of each decision, the nodes that guaranteed jobs use from then on, and the withheld GPUs.
+    """
+
+    owned: dict[str, int] = field(default_factory=dict)
+    seen: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def decision(self, config: PolicyConfig) -> Callable[[Snapshot, Policy], Plan]:
+        """Return the decision, which records what it decides."""
+        rule = TENANT_RULES[self.rule](self.declared)
+        names = (*(tenant.name for tenant in self.declared), OUTSIDE)
+
+        def watched(snapshot: Snapshot, policy: Policy) -> Plan:
+            plan, parts = rule.decide(snapshot, [TenantPolicy(name, config, policy) for name in names])
+            guaranteed = _with_cells(snapshot, plan) if self.rule == "virtual_clusters" else _within_quotas(parts[:-1])
+            used = len(_nodes_used(snapshot, plan, guaranteed))
+            self.seen.append((snapshot.time, used, _withheld(snapshot, plan, self.owned)))
+            return plan
+
+        return watched
+
+    def means(self, until: float) -> tuple[float, float]:
+        """Return the mean number of nodes that guaranteed jobs use, and that of withheld GPUs."""
+        begin, used, withheld = np.array(self.seen).T
+        lasts = np.diff(np.minimum([*begin, until], until))
+        return float(lasts @ used / lasts.sum()), float(lasts @ withheld / lasts.sum())
+
+
+def _with_cells(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Return the jobs that hold cells once the plan is carried out."""
+    held, ids = snapshot.allocations, snapshot.jobs.id
+    found = {ids[row] for row, cell in zip(held.job.tolist(), held.owned_cell or (), strict=False) if cell}
+    for each in plan.rebindings:
+        (found.add if any(each.owned_cells) else found.discard)(each.job)
+    return found | {start.job for start in plan.starts if any(start.owned_cells)}
+
+
+def _within_quotas(parts: Sequence[PoolDecision]) -> set[str]:
+    """Return the jobs that hold what their tenants own, or are to hold it."""
+    found = set[str]()
+    for part in parts:
+        found |= {part.snapshot.jobs.id[row] for row in part.snapshot.allocations.job.tolist()}
+        found |= {start.job for start in (*part.plan.starts, *part.plan.reserved)}
+        found -= preempted_for(part).keys()
+    return found
+
+
+def _nodes_used(snapshot: Snapshot, plan: Plan, jobs: Collection[str]) -> set[str]:
+    """Return the nodes that some jobs use once the plan is carried out."""
+    held, stay = snapshot.allocations, set(jobs) - {each.job for each in plan.preemptions}
+    holds = zip(held.job.tolist(), held.node.tolist(), strict=True)
+    found = {snapshot.nodes.name[node] for row, node in holds if snapshot.jobs.id[row] in stay}
+    return found | {name for start in plan.starts if start.job in jobs for name, _ in start.nodes}
+
+
+def _withheld(snapshot: Snapshot, plan: Plan, owned: Mapping[str, int]) -> int:
+    """Return the GPUs of waiting jobs, the largest ones first, that fit into what their tenants own and do not use."""
+    jobs, ends = snapshot.jobs, {each.job for each in plan.preemptions}
+    starts = {start.job for start in (*plan.starts, *plan.reserved)}
+    left, waiting = dict(owned), list[tuple[int, str]]()
+    tenants = jobs.virtual_cluster or ()
+    for name, tenant, state, gpus in zip(jobs.id, tenants, jobs.state.tolist(), jobs.gpus.tolist(), strict=True):
+        if name in starts or (state != JobState.WAITING and name not in ends):
+            left[tenant] -= gpus
+        else:
+            waiting.append((gpus, tenant))
+    free = sum(max(each, 0) for each in left.values())
+    for gpus, tenant in sorted(waiting, reverse=True):
+        left[tenant] -= gpus if gpus <= left[tenant] else 0
+    return free - sum(max(each, 0) for each in left.values())
