@@ -96,9 +96,17 @@ class ChainState:
         to the highest level that may be split, the free cells suffice for what the VCs own of these levels, so that not all of them
         are healthy. Otherwise a start takes too much and is about to be taken back; then the first one is as good as any other.
         """
-        spare = self.splittable()
-        highest = highest_split(spare, level) if min(spare) >= 0 else self.chain.top
+        highest = self._highest_to_spare(level)
         return next(cell for cell in self.bad_free[level] if cell.free_level <= highest)
+
+    def can_spare(self, cell: PhysicalCell) -> bool:
+        """Return whether all VCs can still receive their cells without a free cell, or cannot even with it."""
+        return cell.free_level <= self._highest_to_spare(cell.level)
+
+    def _highest_to_spare(self, level: int) -> int:
+        """Return the highest level of which a free cell may be split for one of `level`."""
+        spare = self.splittable()
+        return highest_split(spare, level) if min(spare) >= 0 else self.chain.top
 
     def take(self, cell: PhysicalCell) -> int:
         """Remove a cell from the free list, splitting the cells above it; return the topmost level that changed."""

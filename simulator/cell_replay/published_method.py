@@ -39,7 +39,10 @@ class _PublishedBadCells(BadCells):
                 self._cells.release_preassigned(cell, vc, doomed=True)
 
     def _to_doom(self, state: ChainState, level: int) -> PhysicalCell:
-        return state.bad_free[level][0]
+        cell = state.bad_free[level][0]
+        if not state.can_spare(cell) and isinstance(self._cells, PublishedCellState):
+            self._cells.taken.append(cell)
+        return cell
 
     def _set_bound_healthy(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         if cell.priority < MIN_GUARANTEED:
@@ -47,15 +50,22 @@ class _PublishedBadCells(BadCells):
 
 
 class PublishedCellState(CellState):
-    """Cells whose bindings of bad hardware follow the published method."""
+    """Cells whose bindings of bad hardware follow the published method.
+
+    Attributes:
+        subtracted: GPUs that were subtracted from the use of a VC that did not use them.
+        taken: Cells that were doomed although they are parts of cells that other VCs own. The VCs' use may be right again after the
+            event, as the gang for which they were doomed is preempted lazily.
+    """
 
     keeps_guarantees = False
     bad_cells = _PublishedBadCells
 
     def __init__(self, spec: CellSpecification) -> None:
         """Build all cells."""
-        super().__init__(spec)
         self.subtracted: list[PhysicalCell] = []
+        self.taken: list[PhysicalCell] = []
+        super().__init__(spec)
 
     def release(self, leaf: PhysicalCell) -> None:
         """Take a GPU back. Its VC's use would be wrong from now on; here it is kept right, and the GPU is noted."""
@@ -87,3 +97,5 @@ def _broken(replay: PodReplay) -> Iterator[str]:
             f"{leaf!r}: no gang of {leaf.virtual!r} used it, and one is subtracted" for leaf in cells.subtracted
         )
     yield from violations(replay.clusters)
+    if isinstance(cells, PublishedCellState):
+        yield from (f"{cell!r}: doomed, and a part of a cell that another virtual cluster owns" for cell in cells.taken)
