@@ -18,9 +18,7 @@ from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
 from tiresias.scheduler.model import Floats
 
 _LENGTH = np.diff(EDGES)
-_AFTER_CLAIM = np.maximum(
-    np.array(EDGES[1:]) - FIRST_CLAIM_S, 0.0
-)  # seconds from the first claim to the end of each bucket
+_AFTER_CLAIM = np.maximum(np.array(EDGES[1:]) - FIRST_CLAIM_S, 0.0)  # seconds from then to the end of each bucket
 _CLAIMS_LATER = np.array(EDGES[:-1]) < FIRST_CLAIM_S
 _AHEAD = np.triu(np.ones((BUCKETS, BUCKETS), np.bool_))  # of each bucket, itself and the later ones
 UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
