@@ -48,9 +48,7 @@ class OwnRegion:
         self.writes: list[int] = []
         self._fill()
         self._ended = threading.Event()
-        self._handler = (
-            threading.Lock()
-        )  # a region's handler has one thread: no fault is resolved while a page is unmapped
+        self._handler = threading.Lock()  # as a region has one thread: no fault is resolved while a page is unmapped
         self._thread = threading.Thread(target=self._resolve)
         self._thread.start()
 

@@ -71,7 +71,6 @@ def submit(
     *options: str,
     writes: int = 2000,
     by: str = "sbatch",
-    before: str = "",
     until_file: str = "",
     env: Mapping[str, str] | None = None,
 ) -> str:
@@ -84,12 +83,11 @@ def submit(
         options: Of sbatch.
         writes: Pages that it writes again.
         by: sbatch or tsbatch.
-        before: Commands before it.
         until_file: It continues to write until /shared has this file.
         env: Variables of the submission.
     """
     waits = f" /shared/{until_file}" if until_file else ""
-    script = f"{before}python3 /shared/swapping.py {mib} {writes}{waits}"
+    script = f"python3 /shared/swapping.py {mib} {writes}{waits}"
     words = [by, "--parsable", "--mem=48M", "--output=/shared/%j.out", *options, "--wrap", script]
     return cluster.run(words, user=user, env=env).stdout.strip()
 

@@ -55,9 +55,11 @@ def published(cluster: Cluster, user: str, job: str) -> list[RemoteMemoryUse]:
 
 
 def test_each_node_of_a_job_that_refuses_has_a_line_and_a_report(two_nodes: Cluster) -> None:
-    job = submit(two_nodes, "alice", 8, "--nodes=2", "--remote-mem=2G", by="tsbatch", before="sleep 3; ", env=ROOTS)
+    options = ("--nodes=2", "--remote-mem=2G")
+    job = submit(two_nodes, "alice", 8, *options, by="tsbatch", until_file="reported", env=ROOTS)
     until(lambda: len(published(two_nodes, "alice", job)) == 2, "both nodes report", 30)
     assert [each.refused for each in published(two_nodes, "alice", job)] == [TOO_MUCH] * 2
+    (two_nodes.shared / "reported").touch()
     assert end(two_nodes, job) == "COMPLETED", out(two_nodes, job)
     lines = [each for each in out(two_nodes, job).splitlines() if "remote memory:" in each]
     assert len(lines) == 2
