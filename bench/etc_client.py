@@ -48,13 +48,13 @@ class EtcClient:
         for _ in range(0, self._keys, BATCH):
             if time.monotonic() >= deadline:
                 return
-            self._exchange([next(self._requests()) for _ in range(BATCH)])
+            self._exchange(self._batch())
 
     def operations_per_s(self, seconds: float) -> dict[str, float]:
         """Send requests for some time; return requests per second and the 99th percentile of a batch, in us."""
         times, start = [], time.monotonic()
         while time.monotonic() - start < seconds:
-            batch = [next(self._requests()) for _ in range(BATCH)]
+            batch = self._batch()
             begun = time.perf_counter()
             self._exchange(batch)
             times.append(time.perf_counter() - begun)
@@ -67,14 +67,15 @@ class EtcClient:
         self._answers.close()
         self._socket.close()
 
-    def _requests(self) -> Iterator[bytes]:
-        while True:
-            rank = np.searchsorted(self._shares, self._random.random() * self._shares[-1])
-            key = self._order[rank]
-            if self._random.integers(GETS_PER_SET + 1):
-                yield _packed(b"GET", b"key:%027d" % key)
-            else:
-                yield from self._sets([key])
+    def _batch(self) -> list[bytes]:
+        return [self._request() for _ in range(BATCH)]
+
+    def _request(self) -> bytes:
+        rank = np.searchsorted(self._shares, self._random.random() * self._shares[-1])
+        key = self._order[rank]
+        if self._random.integers(GETS_PER_SET + 1):
+            return _packed(b"GET", b"key:%027d" % key)
+        return next(self._sets([key]))
 
     def _sets(self, keys: Any) -> Iterator[bytes]:
         shares = self._random.random(len(keys))
@@ -85,7 +86,8 @@ class EtcClient:
     def _exchange(self, requests: list[bytes]) -> None:
         self._socket.sendall(b"".join(requests))
         for _ in requests:
-            line = self._answers.readline()
+            if not (line := self._answers.readline()):
+                raise ConnectionResetError("redis has ended")
             if line.startswith(b"$") and (size := int(line[1:])) >= 0:
                 self._answers.read(size + 2)
             elif not line.startswith((b"+", b"$")):

@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +112,15 @@ class Workloads:
             before = anonymous_kib(server.pid)
             client = EtcClient(path, self.mib // 2 * MIB // VALUE_BYTES)
             stack.callback(client.close)
-            with suppress(ConnectionError):  # the kernel killed it
+            try:
                 client.fill()
                 client.warm_up(MOST_WARM_S)
-                return {
-                    **client.operations_per_s(self.seconds),
-                    "before_kib": before,
-                    "data_kib": anonymous_kib(server.pid) - before,
-                }
-        return {}
+                found = client.operations_per_s(self.seconds)
+            except ConnectionError as error:
+                if (code := server.wait(10)) == -signal.SIGKILL:  # by the kernel
+                    return {}
+                raise SystemExit(f"redis, {way}, ended with {code}") from error
+            return {**found, "before_kib": before, "data_kib": anonymous_kib(server.pid) - before}
 
     def measured(self, workload: str, way: str, limit_kib: int, share: float) -> Found:
         """Return the results of one program."""
