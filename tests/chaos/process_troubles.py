@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from tests.chaos.remedies import Remedies
 
@@ -72,16 +77,31 @@ class ProcessTroubles(Remedies):
         return ""
 
     def take_control_folder_away(self, _job: str) -> str | None:
-        if not self._breaks("control"):
+        here = self.scene.cluster.shared / "tiresias" / "control"
+        away = here.with_name("control.away")
+        if not here.exists() or not self._breaks("control"):
             return None
         self.changes.add(time.time() - 1, time.time() + 20)
-        here, away = (self.scene.cluster.shared / "tiresias" / name for name in ("control", "control.away"))
         here.rename(away)
-
-        def back() -> None:
-            if here.exists():  # a job that started meanwhile made it again
-                self.scene.cluster.run(["rm", "-rf", "/shared/tiresias/control"])
-            away.rename(here)
-
-        self._mend_later(self._dice.choice([0.2, 1.0, 4.0]), "control", back)
+        seconds = self._dice.choice([0.2, 1.0, 4.0])
+        self._mend_later(seconds, "control", lambda: put_back(away, here, self._remove_shared))
         return ""
+
+    def _remove_shared(self, folder: Path) -> None:
+        """Remove a folder beside the control folder. Files of jobs' owners are not this user's, but in the cluster root's."""
+        self.scene.cluster.run(["rm", "-rf", f"/shared/tiresias/{folder.name}"])
+
+
+def put_back(away: Path, here: Path, remove: Callable[[Path], object]) -> None:
+    """Rename a folder back. What programs have made in its place is removed; they may make it again at any moment."""
+    for number in itertools.count():
+        made = here.with_name(f"{here.name}.made-{number}")
+        with contextlib.suppress(FileNotFoundError):  # none was made
+            here.rename(made)
+            remove(made)
+        try:
+            away.rename(here)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise

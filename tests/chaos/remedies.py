@@ -58,9 +58,7 @@ class Remedies:
                 self._report(f"over: {what}")
             except (TiresiasError, subprocess.TimeoutExpired, OSError) as error:
                 self._report(f"not over yet: {what}: {str(error)[-60:]}")
-                # an invalid state: it is up, for a slurmctld that was killed forgot that it was down
-                if "Invalid node state" not in str(error):
-                    self.later(2.0, what, remedy)
+                self.later(2.0, what, remedy)
 
     def _is_due_later(self, what: str) -> bool:
         return any(name == what for _, _, name, _ in self._remedies)
@@ -80,11 +78,17 @@ class Remedies:
         self.later(seconds, label or what, self._mending(what, remedy))
 
     def _mending(self, what: str, remedy: Remedy) -> Remedy:
-        """Return the remedy of what `_breaks` marked: it is marked as whole first."""
+        """Return the remedy of what `_breaks` marked, which marks it as whole when it has succeeded."""
 
         def mend() -> None:
+            try:
+                remedy()
+            except TiresiasError as error:
+                if "Invalid node state" not in str(
+                    error
+                ):  # it is up: a slurmctld that was killed forgot that it was down
+                    raise
             self._away.discard(what)
-            remedy()
 
         return mend
 
