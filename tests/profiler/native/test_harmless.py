@@ -30,7 +30,7 @@ def same_with_and_without(stage: Stage, *command: object, **environment: str) ->
 
 
 @pytest.mark.parametrize(
-    "command", [["true"], ["ls", "/"], ["false"], ["sh", "-c", "echo x | cat; exit 3"], ["ls", "/nowhere"]]
+    "command", [["true"], ["ls", "/"], ["false"], ["sh", "-c", "echo x | cat; exit 3"], ["ls", "/proc/nowhere"]]
 )
 def test_plain_programs(stage: Stage, command: list[str]) -> None:
     same_with_and_without(stage, *command)
@@ -74,7 +74,7 @@ def test_a_program_that_sends_has_no_descriptor_more(stage: Stage) -> None:
         {"TIRESIAS_PROFILE": "0"},
         {"TIRESIAS_PROFILE_DIR": ""},
         {"TIRESIAS_PROFILE_DIR": "relative"},
-        {"TIRESIAS_PROFILE_DIR": "/nowhere/at/all"},
+        {"TIRESIAS_PROFILE_DIR": "/proc/nowhere/at/all"},
         {"TIRESIAS_PROFILE_DIR": "/dev/null"},
         {"TIRESIAS_PROFILE_DIR": "/" + "x" * 5000},
         {"TIRESIAS_PROFILE_BYTES": "0"},

@@ -148,7 +148,7 @@ def test_a_child_has_a_file_of_its_own(stage: Stage, compiled: Compile) -> None:
     assert ((parent.channels["closed"] != 0).all(), (child.channels["closed"] != 0).any()) == (True, False)
 
 
-@pytest.mark.parametrize("switch", [{"TIRESIAS_PROFILE": "0"}, {"TIRESIAS_PROFILE_DIR": "/nowhere"}])
+@pytest.mark.parametrize("switch", [{"TIRESIAS_PROFILE": "0"}, {"TIRESIAS_PROFILE_DIR": "/proc/nowhere"}])
 def test_nothing_is_recorded_where_that_is_off(stage: Stage, compiled: Compile, switch: dict[str, str]) -> None:
     arguments = (build.libraries().nccl, 6, hex(HASH), 0, 2, 0, 3, "ar:7:1")
     done = stage.run(compiled("nccl"), *arguments, LD_PRELOAD="", **switch)
