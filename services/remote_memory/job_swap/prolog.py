@@ -122,6 +122,7 @@ def _start(settings: SwapSettings, file: Path, job: str, size: int) -> None:
         raise Unavailable(
             f"this node has the swap of job {', '.join(sorted(others))} (most_jobs = {settings.most_jobs})"
         )
+    swap_process.create_lock(settings.run / f"{job}.lock")
     command = [sys.executable, "-m", MODULE, "serve", str(file), job, str(size)]
     with _private(settings.run / f"{job}.log") as log:
         process = subprocess.Popen(

@@ -2,6 +2,10 @@
 
 What it makes ends with it or is found in the kernel's own tables: the mount is in mounts of its own, and the loop device has the
 job's name. It holds a lock of <run>/<job>.lock while it lives, so that its pid is known without a pid file.
+
+The prolog may be killed before that lock is held; the epilog then finds no process. So the prolog makes the file, and this process
+ends where the file is gone, or where the prolog has ended by the time the lock is held: an epilog that is later than the prolog
+removes the file, finds the lock, or finds nothing that still comes.
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ import fcntl
 import gc
 import json
 import os
+import select
 import signal
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -70,7 +76,7 @@ def serve(order: SwapOrder, make_store: Callable[[], PageStore], ready: Callable
         ready: Called when the kernel swaps on the device.
 
     Raises:
-        Unavailable: The job has a swap already.
+        Unavailable: The job has a swap already, or its prolog has ended.
         OSError: A right or a part of the kernel is missing.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -106,14 +112,32 @@ def lock_holder(path: Path) -> int:
     return 0 if kind == fcntl.F_UNLCK else int(pid)
 
 
+def create_lock(path: Path) -> None:
+    """Create the file of the lock, in the prolog. Raises OSError."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
 def _locked(path: Path) -> int:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise Unavailable(f"the prolog of job {path.stem} has ended, and its epilog has removed its swap") from error
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(file)
         raise Unavailable(f"{path.stem} has a swap already") from error
+    if _has_no_reader(sys.stdout.fileno()):
+        os.close(file)
+        raise Unavailable(f"the prolog of job {path.stem} has ended")
     return file
+
+
+def _has_no_reader(pipe: int) -> bool:
+    """Return whether the process that reads a pipe has ended."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _protect() -> Iterator[str]:
