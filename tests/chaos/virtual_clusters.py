@@ -34,6 +34,7 @@ from tests.chaos.idle import MANAGED
 from tests.chaos.run import CONFIG, GATE, ChaosRun, add_options, carry_out
 from tests.chaos.samples import Sample
 from tests.chaos.scene import Job, Scene
+from tests.chaos.stored_requests import changed_requests
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
 from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES
@@ -80,6 +81,7 @@ class TenantCampaign(ChaosRun):
             self._check_grants(check, db)
             self._check_runs(check, db)
             self._check_victims(check, db, samples, tenant_of)
+            self._check_requests(check, db)
         gpus = self._gpus()
         deadline = self.config["preemption"]["deadline"]
         tenants = self.scene_of.tenants
@@ -114,6 +116,12 @@ class TenantCampaign(ChaosRun):
         found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs if run not in unpinned]
         check.evidence["elsewhere"] = guarantees.elsewhere(found)
         check.judged |= {"runs_in_cells": len(found), "unpinned": len(unpinned)}
+
+    def _check_requests(self, check: Check, db: sqlite3.Connection) -> None:
+        nodes = {job.name: job.nodes for job in self.scene.jobs.values() if job.nodes}
+        broken, judged = changed_requests(db, self.sampler.name, nodes)
+        check.evidence["request_changed"] = broken
+        check.judged["requests_judged"] = judged
 
     def _gpus(self) -> dict[str, int]:
         return {job.name: job.gpus for job in self.scene.jobs.values()}
