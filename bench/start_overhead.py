@@ -82,7 +82,7 @@ TRAINING = (
     "#!/bin/bash\nexec python3 -m tiresias.sandbox.trainer --job $SLURM_JOB_ID --model resnet50 --gpus 4 --seconds 600 "
     "--checkpoint-every 600 --results /shared/bench\n"
 )
-GPUS = ["--gpus=4", "--ntasks=4", "--gpus-per-task=1", "--cpus-per-task=1", "--output=/dev/null", "--parsable"]
+COMMON = ["--gpus-per-task=1", "--cpus-per-task=1", "--output=/dev/null", "--parsable"]
 LAUNCHED = r"^\[(\S+)\] Launching batch (?:JobId=|job ){job}\b"
 UPDATED = r"^\[(\S+)\] _slurm_rpc_update_job: complete JobId={job}\b"
 DEADLINE_S = 60.0
@@ -121,11 +121,12 @@ class Site:
         self.cluster.down()
         self.controller.wait()
 
-    def submit(self, way: str, script: str, *words: str) -> str:
+    def submit(self, way: str, script: str, *words: str, gpus: int = 4) -> str:
         """Return the job's id."""
         program, partition = WAYS[way]
         environment = {**ROOTS, "BASH_ENV": "/shared/bench/probe"}
-        command = [program, *GPUS, f"--partition={partition}", f"/shared/bench/{script}", *words]
+        size = [f"--gpus={gpus}", f"--ntasks={gpus}"]
+        command = [program, *COMMON, *size, f"--partition={partition}", f"/shared/bench/{script}", *words]
         return self.cluster.run(command, user="alice", env=environment).stdout.strip()
 
     def until(self, condition: Callable[[], Any], what: str) -> None:

@@ -26,6 +26,8 @@ from tiresias.errors import TiresiasError, Unavailable
 
 TRANSACTION_TIMEOUT_S = 5.0  # of another process
 _SUPERSEDED = "superseded"
+_WHOLE = "begin immediate", "commit", ("rollback",)  # the statements of a transaction: first, last, after a failure
+_PART = "savepoint part", "release part", ("rollback to part", "release part")
 REBUILD = "`tiresias ledger rebuild` makes it anew from Slurm's accounting"  # the controller's
 
 
@@ -68,6 +70,7 @@ class Database(sqlite3.Connection):
 
     path: Path
     cure = REBUILD  # what to do when it is damaged
+    _collects = False
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Execute a statement. Raises StateError."""
@@ -85,15 +88,42 @@ class Database(sqlite3.Connection):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run the block as one transaction, with one sync."""
-        self.execute("begin immediate")
+        """Run the block as one transaction, with one sync; within `collected` as a part of its transaction."""
+        begin, end, undo = _PART if self._collects else _WHOLE
+        if self._collects and not self.in_transaction:
+            self.execute("begin immediate")
+        self.execute(begin)
         try:
             yield
-            self.execute("commit")
+            self.execute(end)
         except BaseException:
             if self.in_transaction:  # SQLite itself ends it when the disk is full
-                self.execute("rollback")
+                for statement in undo:
+                    self.execute(statement)
             raise
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect the writes of the block in one transaction up to each `sync`, and up to the end of the block.
+
+        After a failure what was written before it is committed as well.
+        """
+        self._collects, self.isolation_level = True, "IMMEDIATE"  # sqlite3 begins the transaction with the first write
+        try:
+            yield
+        finally:
+            self._collects = False
+            try:
+                self.sync()
+            finally:
+                if self.in_transaction:
+                    self.execute("rollback")
+                self.isolation_level = None
+
+    def sync(self) -> None:
+        """Bring to the disk what `collected` has collected. Raises StateError."""
+        if self.in_transaction:
+            self.execute("commit")
 
     def _explain(self, error: sqlite3.DatabaseError) -> NoReturn:
         if type(error) is sqlite3.DatabaseError:

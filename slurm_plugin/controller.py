@@ -138,11 +138,12 @@ class Controller:
 
     @contextlib.contextmanager
     def _no_further_than_written(self) -> Iterator[None]:
-        """What cannot be journaled is not done. Memory may be a step ahead then: it goes back to the journal, as after a crash."""
+        """What cannot be journaled is not done. Memory may be ahead then: it goes back to the journal, as after a crash."""
         if self._is_ahead:
             self._recall()
         try:
-            yield
+            with self._services.journal.collected():
+                yield
         except Unwritable:
             self._is_ahead = True
             raise

@@ -38,6 +38,8 @@ class ObserveStage:
         memory.actor.take_notes(context.notes)  # before a pin is taken for its owner's request
         context.managed = memory.ledger.apply(context.slurm)
         memory.actor.take_notes(context.notes)  # of jobs first seen in this snapshot
+        if context.notes:
+            self._services.journal.sync()  # before the notes are removed
         for note in context.notes:
             self._services.leadership.done(note)
         if context.config.acts:

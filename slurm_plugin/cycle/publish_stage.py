@@ -36,6 +36,7 @@ class PublishStage:
         """Read what the stages before it have filled in."""
         decided = context.decided
         assert decided is not None  # decide_stage.py
+        self._services.journal.sync()  # viewers read the journal, too
         if context.config.admits:
             limit = guarantee_limit(context.config)
             self._services.guarantees.follow(decided.snapshot, decided.plan, limit)

@@ -1,4 +1,4 @@
-"""A back end for the leader: before each operation it checks that this process still leads.
+"""A back end for the leader: before each operation it brings the journal to the disk and checks that this process still leads.
 
 Slurm does not check epochs. A process that is stopped between the check and the operation, and continues when another controller
 leads, has acted without the lead; that cannot be prevented. It has ended no run that has not saved (act.py reads the job's record
@@ -135,6 +135,7 @@ class FencedBackend:
 
     @contextmanager
     def _turn(self, operation: str, job_id: str) -> Iterator[None]:
+        self._journal.sync()  # what was journaled for this operation
         self._check()
         try:
             yield

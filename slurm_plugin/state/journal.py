@@ -1,7 +1,7 @@
 """Writes the journal: jobs, their runs, the intents under way and the decisions. SQLite in the state folder.
 
 Every step of an intent is written and synced *before* it is executed, so that after a crash `open_intents` returns all that was
-under way. A job has the `key` "<Slurm job id>@<first submit time>": Slurm reuses ids, and a requeue resets the submit time.
+under way. Writes between two operations share a sync (`collected`). A job has the `key` "<Slurm job id>@<first submit time>": Slurm reuses ids, and a requeue resets the submit time.
 
 The leader alone writes (leadership.py). Its epoch is in the table `meta`, and SQLite itself refuses each write of an earlier
 leader: by triggers of the connection, in the very transaction of the write, so that not even a process that was stopped for an
@@ -80,6 +80,20 @@ class Journal(History):
         """Open one transaction, with one sync, for rows that need not be on the disk one by one."""
         with self._db.transaction():
             yield
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect writes in one transaction up to each `sync`, and up to the end of the block.
+
+        What is collected is on the disk before the next operation on a job (fence.py): a crash leaves what a crash right after the
+        operation before it would have left.
+        """
+        with self._db.collected():
+            yield
+
+    def sync(self) -> None:
+        """Bring to the disk what `collected` has collected. Raises StateError."""
+        self._db.sync()
 
     def note(self, name: str, value: str | None) -> None:
         """Store a value for the next controller; None removes it."""

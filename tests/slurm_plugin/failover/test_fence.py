@@ -153,3 +153,18 @@ def test_a_late_operation_is_the_new_leaders_to_undo(
     row = ledger.jobs["7"]
     assert (row.held, row.pinned) == (operation == "hold", operation == "pin")
     assert ledger.free(held) == (operation == "hold")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_what_was_journaled_before_an_operation_is_on_the_disk_when_it_is_carried_out(
+    pair: Pair, operation: str
+) -> None:
+    viewer = Journal(pair.state, pair.leader.epoch)
+    found: list[str | None] = []
+    pair.slurm.during = lambda: found.append(viewer.noted("before"))
+    with pair.journal.collected():
+        pair.journal.note("before", "written")
+        assert viewer.noted("before") is None
+        pair.carry_out(operation)
+    assert found == ["written"]
+    viewer.close()

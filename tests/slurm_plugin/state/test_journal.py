@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -63,6 +64,63 @@ def test_a_batch_is_all_or_nothing(tmp_path: Path) -> None:
         interrupted()
     assert journal.live_jobs() == []
     journal.close()
+
+
+def test_collected_writes_are_on_the_disk_with_the_next_sync(tmp_path: Path) -> None:
+    journal, viewer = Journal(tmp_path), Journal(tmp_path)
+    with journal.collected():
+        journal.save_job(row())
+        assert [one.key for one in journal.live_jobs()] == ["7@1000"]
+        assert viewer.live_jobs() == []
+        journal.sync()
+        assert [one.key for one in viewer.live_jobs()] == ["7@1000"]
+        journal.note("late-1001-", "1.0")
+        assert not viewer.late()
+    assert viewer.late() == {(1001, ""): 1.0}
+    journal.note("late-1002-", "1.0")  # no more is collected
+    assert len(viewer.late()) == 2
+    journal.close()
+    viewer.close()
+
+
+def test_what_was_collected_before_a_failure_is_kept_but_for_the_batch_that_failed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+
+    def failing() -> None:
+        with journal.collected():
+            journal.save_job(row("6@1000"))
+            with contextlib.suppress(ZeroDivisionError), journal.batch():
+                journal.save_job(row("7@1000"))
+                raise ZeroDivisionError
+            with journal.batch():
+                journal.save_job(row("8@1000"))
+            raise Unavailable("slurmctld does not answer")
+
+    with pytest.raises(Unavailable):
+        failing()
+    again = Journal(tmp_path)
+    assert [one.key for one in again.live_jobs()] == ["6@1000", "8@1000"]
+    journal.close()
+    again.close()
+
+
+def test_a_controller_that_is_killed_loses_what_it_collected_and_no_more(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from tiresias.slurm_plugin.state.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+with journal.collected():
+    journal.note("late-1-", "1.0")
+    journal.sync()
+    journal.note("late-2-", "1.0")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)])
+    assert done.returncode == -signal.SIGKILL
+    again = Journal(tmp_path)
+    assert again.late() == {(1, ""): 1.0}
+    again.close()
 
 
 def test_the_newest_bearer_of_an_id_is_found(tmp_path: Path) -> None:
