@@ -67,7 +67,7 @@ class ProcessTimes:
     def _find_family(self) -> int:
         self._send(CONTROL, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0")
         answer = self._socket.recv(BUFFER)
-        found = {kind: value for kind, value in _attributes(answer[20:])}
+        found = dict(_attributes(answer[20:]))
         return int(struct.unpack("=H", found[FAMILY_ID][:2])[0])
 
     def _receive(self) -> None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -52,7 +53,6 @@ DAEMONS = ("slurmctld", "slurmd", "munged")
 Seconds = dict[str, float]
 
 
-
 @dataclass
 class Roles:
     """The processes of a site that do not end, by pid."""
@@ -64,7 +64,7 @@ class Roles:
     def of(cls, site: Site) -> Roles:
         """Return those of a site."""
         names = {pid: process_times.command_of(pid) for pid in process_times.children(site.cluster.init.pid)}
-        controllers = [pid for pid in process_times.children(site.controller.pid)]
+        controllers = list(process_times.children(site.controller.pid))
         python = [pid for pid in controllers if process_times.command_of(pid).startswith("python")]
         daemons = {pid: name for pid, name in names.items() if name in DAEMONS}
         return cls(daemons | dict(zip(python, ("controller", "reader"), strict=True)), site.cluster.init.pid)
@@ -85,7 +85,8 @@ class Roles:
         """Return the processor time of the processes that ended, by role."""
         total: Seconds = defaultdict(float)
         chains = [self._chain(one, found) for one in found.values() if one.pid not in self.daemons]
-        submissions = {chain[-1].pid for chain in chains if chain[0].command == "sbatch"}
+        own = [chain for chain in chains if chain[0].command == "sbatch" and chain[-1].parent == os.getpid()]
+        submissions = {chain[-1].pid for chain in own}
         for chain in chains:
             if role := self._role(chain, submissions):
                 total[role] += chain[0].seconds
@@ -214,7 +215,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starts", type=int, default=24)
     parser.add_argument("--preemptions", type=int, default=8)
-    parser.add_argument("--before", metavar="REVISION", help="another revision of this repository, on a cluster of its own")
+    parser.add_argument(
+        "--before", metavar="REVISION", help="another revision of this repository, on a cluster of its own"
+    )
     args = parser.parse_args()
     with sites(args.before, [EPILOG]) as found:
         results = {name: measured(site, args.starts, args.preemptions) for name, site in found.items()}

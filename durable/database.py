@@ -106,19 +106,20 @@ class Database(sqlite3.Connection):
     def collected(self) -> Iterator[None]:
         """Collect the writes of the block in one transaction up to each `sync`, and up to the end of the block.
 
-        After a failure what was written before it is committed as well.
+        After an error what was written before it is committed as well; where the process ends, it is not.
         """
         self._collects, self.isolation_level = True, "IMMEDIATE"  # sqlite3 begins the transaction with the first write
         try:
             yield
+        except Exception:
+            self.sync()
+            raise
+        else:
+            self.sync()
         finally:
-            self._collects = False
-            try:
-                self.sync()
-            finally:
-                if self.in_transaction:
-                    self.execute("rollback")
-                self.isolation_level = None
+            if self.in_transaction:
+                self.execute("rollback")
+            self._collects, self.isolation_level = False, None
 
     def sync(self) -> None:
         """Bring to the disk what `collected` has collected. Raises StateError."""

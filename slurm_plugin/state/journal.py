@@ -1,7 +1,9 @@
 """Writes the journal: jobs, their runs, the intents under way and the decisions. SQLite in the state folder.
 
 Every step of an intent is written and synced *before* it is executed, so that after a crash `open_intents` returns all that was
-under way. Writes between two operations share a sync (`collected`). A job has the `key` "<Slurm job id>@<first submit time>": Slurm reuses ids, and a requeue resets the submit time.
+under way. Writes between two operations share a sync (`collected`).
+
+A job has the `key` "<Slurm job id>@<first submit time>": Slurm reuses ids, and a requeue resets the submit time.
 
 The leader alone writes (leadership.py). Its epoch is in the table `meta`, and SQLite itself refuses each write of an earlier
 leader: by triggers of the connection, in the very transaction of the write, so that not even a process that was stopped for an

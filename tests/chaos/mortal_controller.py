@@ -34,11 +34,20 @@ WRITES = ("begin", "step", "finish", "save_job", "save_run", "record")
 
 
 class MortalJournal(Journal):
-    """Calls `point` before and after each write. full: writes that fail from now on."""
+    """Calls `point` before and after each write and each sync. full: writes or syncs that fail from now on."""
 
     full = 0
 
     point: Callable[[], None] = staticmethod(lambda: None)
+
+    def sync(self) -> None:
+        self.point()
+        if self.full and self._db.in_transaction:
+            self.full -= 1
+            self._db.execute("rollback")
+            raise Unwritable(self.path, "database or disk is full")
+        super().sync()
+        self.point()
 
 
 def _mortal(name: str) -> None:

@@ -104,6 +104,16 @@ def test_what_was_collected_before_a_failure_is_kept_but_for_the_batch_that_fail
     again.close()
 
 
+def test_a_process_that_ends_does_not_commit_what_it_collected(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(KeyboardInterrupt), journal.collected():
+        journal.save_job(row())
+        raise KeyboardInterrupt
+    journal.save_job(row("8@1000"))
+    assert [one.key for one in journal.live_jobs()] == ["8@1000"]
+    journal.close()
+
+
 def test_a_controller_that_is_killed_loses_what_it_collected_and_no_more(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
