@@ -1,7 +1,8 @@
-"""Latency of the controller in real seconds: medians and 95th percentiles. Pure.
+"""Latency of the controller in real seconds: medians, means and 95th percentiles. Pure.
 
 handover    from a job's end to the start of the next training, with no other event in between
 release     the part of a handover up to the moment at which the GPUs are given to the next job (start_overhead.py)
+arrival     from a submission to the moment at which the job gets GPUs, where no other event is in between
 preemption  from the decision to free GPUs
 start       from the decision to the RUNNING state
 first_line  from the decision or, under unmodified Slurm, the launch of the batch script, to the first line of the program, in a
@@ -50,6 +51,17 @@ def handovers(results: Sequence[JobResult]) -> list[Handover]:
     ]
 
 
+def arrivals(results: Sequence[JobResult], given: Moments) -> list[float]:
+    """Return the times from each submission to the moment at which the job gets GPUs, where nothing else explains its start."""
+    pairs = itertools.pairwise(sorted(_moments(results)))
+    started = [
+        (submitted, _last(given.get(job, ()), start))
+        for (submitted, what, job), (start, then, other) in pairs
+        if (what, then) == ("submit", "start") and job == other
+    ]
+    return [moment - submitted for submitted, moment in started if moment is not None and moment >= submitted]
+
+
 def _moments(results: Sequence[JobResult]) -> Iterator[tuple[float, str, str]]:
     for result in results:
         yield result.submit, "submit", result.id
@@ -84,8 +96,8 @@ def spans(decisions: Iterable[Decision], kind: str) -> list[float]:
 
 
 def summary(lengths: Sequence[float]) -> dict[str, float]:
-    """Return count, median and 95th percentile."""
+    """Return count, median, mean, 95th percentile and maximum."""
     if not lengths:
         return {"count": 0}
-    median, p95 = np.percentile(lengths, [50, 95])
-    return {"count": len(lengths), "median": float(median), "p95": float(p95)}
+    median, p95 = np.percentile(lengths, [50, 95]).tolist()
+    return {"count": len(lengths), "median": median, "mean": float(np.mean(lengths)), "p95": p95, "max": max(lengths)}

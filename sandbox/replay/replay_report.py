@@ -37,6 +37,7 @@ ROWS = {  # key -> (label, format)
     "jobs": ("jobs finished", "{:,.0f}"),
     "simulated_mean_jct": ("simulated mean JCT", "{:,.0f} s"),
     "simulated_to_measured": ("simulated / measured", "{:.3f}"),
+    "means_to_measured": ("the same, means charged", "{:.3f}"),
     "over_slurm_fifo": ("speed-up over Slurm FIFO", "{:.2f}"),
     "over_slurm_backfill": ("speed-up over Slurm backfill", "{:.2f}"),
 }

@@ -159,6 +159,7 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     first, restarts = start_overhead.measured(results, given)
     handovers = latency.handovers(results)
     spans |= {"first_line": first, "restart": restarts, "release": latency.releases(handovers, given)}
+    spans["arrival"] = latency.arrivals(results, given)
     spans["handover"] = [handover.start - handover.end for handover in handovers]
     return {
         **replay_report.summary(results, options.gpus, options.time_scale),

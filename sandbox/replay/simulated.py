@@ -1,9 +1,12 @@
 """The simulation of a replay: the same jobs, policy and settings, charged with what the replay measured. Pure.
 
-A first start delays its job by the median of the measured first starts. A preemption holds the GPUs for the median from the
-decision to free GPUs, which contains the save, and delays the job at its next start by the median of the measured restarts. A job
-that has ended holds its GPUs for the median from an end to the decision that follows it. Nothing else is charged, such as what is
-slower than the median.
+A submission takes effect after the median from a submission to the decision on it. A first start delays its job by the median
+of the measured first starts. A preemption holds the GPUs for the median from the decision to free GPUs, which contains the
+save, and delays the job at its next start by the median of the measured restarts. A job that has ended holds its GPUs for the
+median from an end to the decision that follows it. Nothing else is charged, such as what is slower than the median.
+
+A second simulation is charged with means in place of the medians: what lies between the two is the skew of these times, the rest is
+something else.
 """
 
 from __future__ import annotations
@@ -35,19 +38,21 @@ class Charges(NamedTuple):
         pause: A preemption, until its GPUs are free.
         resume: A start after a preemption.
         release: The end of a job, until its GPUs are given to another one.
+        arrival: A submission, until GPUs are given to the job.
     """
 
     start: float
     pause: float
     resume: float
     release: float = 0.0
+    arrival: float = 0.0
 
     @classmethod
-    def of(cls, latency: Mapping[str, Mapping[str, float]], time_scale: float) -> Charges:
-        """Return the measured medians; 0 where nothing was measured."""
-        spans = (latency.get(name, {}) for name in ("first_line", "preemption", "restart", "release"))
-        start, pause, resume, release = (each.get("median", 0.0) * time_scale for each in spans)
-        return cls(start, pause, resume or start, release)
+    def of(cls, latency: Mapping[str, Mapping[str, float]], time_scale: float, which: str = "median") -> Charges:
+        """Return the measured medians, or means; 0 where nothing was measured."""
+        spans = (latency.get(name, {}) for name in ("first_line", "preemption", "restart", "release", "arrival"))
+        start, pause, resume, release, arrival = (each.get(which, 0.0) * time_scale for each in spans)
+        return cls(start, pause, resume or start, release, arrival)
 
 
 def mean_jct(policy: str, jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float | None:
@@ -84,20 +89,33 @@ def not_simulated(policy: str, options: Options) -> str:
 
 
 def compared(policy: str, jobs: Sequence[TraceJob], options: Options, outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `simulated_mean_jct`, its ratio to the measured one, and what was charged; {} where it is not simulated."""
-    charges = Charges.of(outcome["latency"], options.time_scale)
-    simulated = mean_jct(policy, jobs, options, charges)
-    if simulated is None:
+    """Return `simulated_mean_jct`, its ratio to the measured one, and what was charged; {} where it is not simulated.
+
+    `means_to_measured` is the ratio of the simulation that is charged with means.
+    """
+    charges, means = (Charges.of(outcome["latency"], options.time_scale, which) for which in ("median", "mean"))
+    simulated, with_means = (mean_jct(policy, jobs, options, each) for each in (charges, means))
+    if simulated is None or with_means is None:
         return {}
-    ratio = simulated / outcome["mean_jct"]
-    return {"simulated_mean_jct": simulated, "simulated_to_measured": ratio, "charged": charges._asdict()}
+    return {
+        "simulated_mean_jct": simulated,
+        "simulated_to_measured": simulated / outcome["mean_jct"],
+        "means_to_measured": with_means / outcome["mean_jct"],
+        "charged": charges._asdict(),
+    }
 
 
 def _trace(jobs: Sequence[TraceJob], charges: Charges) -> Trace:
     """Return jobs that run as long as they hold GPUs: from the decision to the release."""
     users = [setup.user_of(job, row) for row, job in enumerate(jobs)]
     return Trace.of(
-        replace(job, duration=_held(job, charges), user=user, model=setup.model_of(job))
+        replace(
+            job,
+            submit_time=job.submit_time + charges.arrival,
+            duration=_held(job, charges),
+            user=user,
+            model=setup.model_of(job),
+        )
         for job, user in zip(jobs, users, strict=True)
     )
 
@@ -130,7 +148,7 @@ def _simulated(
         reporting=options.reporting if reports else None, tenants=tenants,
     )  # fmt: skip
     outcome = simulate(trace, options.size, common.experiment(policy).rules)
-    return float((outcome.finish - trace.submit).mean()) - charges.release
+    return float((outcome.finish - trace.submit).mean()) + charges.arrival - charges.release
 
 
 def _fifo(jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
@@ -144,4 +162,4 @@ def _backfill(jobs: Sequence[TraceJob], options: Options, charges: Charges) -> f
         for job, limit in zip(jobs, limits, strict=True)
     ]
     held = [end - job.submit for end, job in zip(ends(batch, options.gpus), batch, strict=True)]
-    return float(np.mean(held)) - charges.release
+    return float(np.mean(held)) + charges.arrival - charges.release

@@ -33,6 +33,14 @@ def test_a_release_lasts_from_the_end_to_the_decision_on_the_gpus() -> None:
     assert latency.releases(found, given) == [0.25]
 
 
+def test_an_arrival_lasts_from_a_submission_to_the_decision_that_only_it_explains() -> None:
+    alone = result("a", 0.0, (1.0, 10.0))
+    waits, other = result("b", 20.0, (23.0, 30.0)), result("c", 21.0, (40.0, 41.0))
+    given = {"a": [0.25], "b": [22.0], "c": [39.5]}
+    assert latency.arrivals([alone, waits, other], given) == [0.25]
+    assert latency.arrivals([alone], {}) == []
+
+
 def test_spans_pair_each_jobs_own_decisions() -> None:
     decisions = [
         Decision(1.0, "7", "preempt", ""),
@@ -48,4 +56,10 @@ def test_spans_pair_each_jobs_own_decisions() -> None:
 
 def test_summary() -> None:
     assert latency.summary([]) == {"count": 0}
-    assert latency.summary([1.0, 2.0, 3.0]) == {"count": 3, "median": 2.0, "p95": pytest.approx(2.9)}
+    assert latency.summary([1.0, 2.0, 6.0]) == {
+        "count": 3,
+        "median": 2.0,
+        "mean": 3.0,
+        "p95": pytest.approx(5.6),
+        "max": 6.0,
+    }

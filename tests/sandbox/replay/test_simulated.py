@@ -38,6 +38,15 @@ def test_a_job_that_has_ended_holds_its_gpus_until_the_next_decision_and_is_not_
     assert both == pytest.approx(4565.0 + 4.0 / 2)
 
 
+@pytest.mark.parametrize("policy", ["slurm-fifo", "slurm-backfill", "las"])
+def test_a_submission_takes_effect_with_the_decision_on_it(policy: str) -> None:
+    idle = [replace(LONG, submit_time=1.0), replace(SHORT, submit_time=9000.0)]
+    plain = simulated.mean_jct(policy, idle, OPTIONS, NOTHING)
+    assert simulated.mean_jct(policy, idle, OPTIONS, Charges(0.0, 0.0, 0.0, 0.0, 5.0)) == pytest.approx(
+        (plain or 0) + 5.0
+    )
+
+
 def test_backfill_has_the_time_limits_of_the_replay() -> None:
     narrow = replace(SHORT, num_gpus=1, submit_time=2.0)
     head = TraceJob("c", 1.0, 4, 100.0)
@@ -56,12 +65,14 @@ def test_slurms_own_choice_of_nodes_is_not_simulated() -> None:
 
 
 def test_the_measured_medians_are_charged_in_seconds_of_the_trace() -> None:
-    latency: dict[str, dict[str, float]] = {"first_line": {"count": 2, "median": 0.5}, "preemption": {"count": 0}}
-    assert Charges.of(latency, 20.0) == (10.0, 0.0, 10.0, 0.0), "without a restart a first start stands for it"
+    first = {"count": 2, "median": 0.5, "mean": 1.0}
+    latency: dict[str, dict[str, float]] = {"first_line": first, "preemption": {"count": 0}}
+    assert Charges.of(latency, 20.0) == (10.0, 0.0, 10.0, 0.0, 0.0), "without a restart a first start stands for it"
     found = simulated.compared("las", [LONG], OPTIONS, {"latency": latency, "mean_jct": 5100.0})
     assert found["simulated_mean_jct"] == 5010.0
     assert found["simulated_to_measured"] == pytest.approx(5010.0 / 5100.0)
-    assert found["charged"] == {"start": 10.0, "pause": 0.0, "resume": 10.0, "release": 0.0}
+    assert found["means_to_measured"] == pytest.approx(5020.0 / 5100.0)
+    assert found["charged"] == {"start": 10.0, "pause": 0.0, "resume": 10.0, "release": 0.0, "arrival": 0.0}
 
 
 def test_reports_change_what_is_simulated() -> None:
