@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preempt, Resize, Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
-from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
+from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob, SlurmNode
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.observation.job_phases import settled_at
@@ -26,6 +26,7 @@ from tiresias.slurm_plugin.transitions.forgotten import ForgottenChanges
 from tiresias.slurm_plugin.transitions.handover import HandingOver
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
+from tiresias.slurm_plugin.transitions.node_claims import NodeClaims
 from tiresias.slurm_plugin.transitions.preempting import Preempting
 from tiresias.slurm_plugin.transitions.releasing import Releasing
 from tiresias.slurm_plugin.transitions.starting import Starting
@@ -111,9 +112,9 @@ class Actor:
 
     # new records
 
-    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:
+    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf, nodes: Sequence[SlurmNode] = ()) -> None:
         """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
-        self.context.see(jobs, at)
+        self.context.see(jobs, at, nodes)
 
     def take_notes(self, notes: Iterable[str]) -> None:
         """Journal holds and pins of an earlier leader whose call ended after its lease did (fence.py)."""
@@ -223,11 +224,11 @@ class Actor:
     # the plan
 
     def begin(self, plan: Plan, now: float) -> None:
-        """Begin what the plan lists, in its order, as far as calls are left: the rest is planned anew."""
+        """Begin what the plan lists, in its order, as far as calls and other starts allow it: the rest is planned anew."""
         self.context.reserved = plan.reserved
-        allowance = self.context.allowance
+        allowance, claims = self.context.allowance, NodeClaims(self.context)
         for start in plan.starts:
-            if allowance.affords_start(self.intents.values()):
+            if claims.take(start.job, start.nodes) and allowance.affords_start(self.intents.values()):
                 with self.context.quarantine.guard("its start", start.job):
                     self._engine.begin_start(
                         start.job,

@@ -69,7 +69,7 @@ class ObserveStage:
     def _take_records(self, context: CycleContext) -> None:
         """Find in the records what became of starts and preemptions, and hold what Slurm could start soon."""
         actor, now = context.memory.actor, self._services.clock()
-        actor.see(context.managed, context.slurm.time)
+        actor.see(context.managed, context.slurm.time, context.slurm.nodes)
         actor.confirm(now)
         if context.config.admits:
             soon = now + context.config.lease_seconds / 2

@@ -28,6 +28,7 @@ from tiresias.slurm_plugin.state import owned_cells
 from tiresias.slurm_plugin.state.intents import SAVING, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
+from tiresias.slurm_plugin.transitions.node_claims import NodeClaims
 from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
 from tiresias.slurm_plugin.transitions.transition_engine import MOVED, STAY, Operations, Result, TransitionEngine
 from tiresias.slurm_plugin.transitions.transition_table import BEFORE_PARKED, Operation
@@ -80,14 +81,23 @@ class HandingOver:
             return IntentStep.DRAIN
         start = self._context.intents.get(intent.beneficiary)
         if not intent.beneficiary or (start is None and not self._lacks_only_gpus(intent.beneficiary, now)):
-            give_up(self._context, intent, now)
-            return MOVED if intent.step == IntentStep.SPARE else IntentStep.REQUEUE
+            return self._give_up(intent, now)
         if intent.kind in SAVING and self._runs_again(intent):
             return IntentStep.TURN
         group = group_of(self._context, intent.beneficiary)
         if any(one.step in BEFORE_PARKED for one in group):
             return STAY
-        return self._hand_over(intent, group, now)
+        claims = NodeClaims(self._context)
+        if start is None and intent.kind != IntentKind.ASSIST:
+            if not claims.take(intent.beneficiary, intent.nodes):
+                return STAY
+            if not claims.fit(intent.nodes):  # another job took some of them; the next plan finds others
+                return self._give_up(intent, now)
+        return self._hand_over(intent, group, claims, now)
+
+    def _give_up(self, intent: Intent, now: float) -> Result:
+        give_up(self._context, intent, now)
+        return MOVED if intent.step == IntentStep.SPARE else IntentStep.REQUEUE
 
     def _spare(self, intent: Intent, now: float) -> Result:
         if row := self._context.row(intent):
@@ -116,10 +126,10 @@ class HandingOver:
         report = self._context.report(job) if job else JobReport()
         return report.restart == intent.restart and report.state == "running"
 
-    def _hand_over(self, intent: Intent, group: Sequence[Intent], now: float) -> Result:
+    def _hand_over(self, intent: Intent, group: Sequence[Intent], claims: NodeClaims, now: float) -> Result:
         if intent.kind == IntentKind.ASSIST:
             self._suggest(intent.beneficiary, now)
-        elif not self._are_released(intent, group, now):
+        elif not self._are_released(intent, group, claims, now):
             return STAY
         for one in group:
             self._engine.enter(one, IntentStep.REQUEUE, now)
@@ -133,12 +143,13 @@ class HandingOver:
             self._engine.begin(beneficiary, IntentKind.SUGGEST, now, start.nodes)
             self._engine.advance(self._context.intents[beneficiary], now)
 
-    def _are_released(self, intent: Intent, group: Sequence[Intent], now: float) -> bool:
+    def _are_released(self, intent: Intent, group: Sequence[Intent], claims: NodeClaims, now: float) -> bool:
         """Start the beneficiary, and other jobs on what it leaves; return whether Slurm may start it once the GPUs are free."""
         planned = Start(intent.beneficiary, intent.nodes, parts=intent.parts, servers=intent.servers)
         start = self._started(planned, intent.cells, now)
         for other in self._other_beneficiaries(group, intent.nodes, now):
-            self._started(other, owned_cells.of_start(other), now)
+            if claims.take(other.job, other.nodes):
+                self._started(other, owned_cells.of_start(other), now)
         # None: Slurm refused it, and the next poll finds that it cannot start. Else Slurm does not answer, or the calls are used up
         return start is not None and start.step == IntentStep.CONFIRM
 

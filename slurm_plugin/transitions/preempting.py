@@ -120,6 +120,7 @@ class Preempting:
             return Ending.ENDED_IN_PREEMPTION.end()
         if job.completing or is_in_run(job, intent):
             return STAY
+        self._context.note_released(intent.id)
         if intent.kind in COUNTED:
             row.preemptions += 1
             row.last_preempted = now

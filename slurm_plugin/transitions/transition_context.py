@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
-from tiresias.slurm_plugin.backends.interface import Backend, CommentField, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.backends.interface import Backend, CommentField, NoSuchJob, SlurmJob, SlurmNode
 from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind
 from tiresias.slurm_plugin.state.journal import Journal
@@ -41,6 +41,7 @@ class TransitionContext:
         news: the decisions and outcomes since they were logged last.
         records: of the newest snapshot, by job id; None before the first one.
         asked_at: epoch second at which Slurm was asked for them.
+        free_gpus: GPUs of each node that no running job holds, as far as that is known.
         drain_polls: epoch second of the newest poll of each job that releases its GPUs.
     """
 
@@ -62,14 +63,23 @@ class TransitionContext:
     news: list[Decision] = field(default_factory=list)
     records: Mapping[str, SlurmJob] | None = None
     asked_at: float = -math.inf
+    free_gpus: dict[str, int] = field(default_factory=dict)
     drain_polls: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.intents = {one.id: one for one in self.journal.open_intents()}
 
-    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:
+    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf, nodes: Sequence[SlurmNode] = ()) -> None:
         """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
         self.records, self.asked_at = {job.id: job for job in jobs}, at
+        self.free_gpus = {node.name: node.gpus - node.gpus_allocated for node in nodes}
+
+    def note_released(self, job_id: str) -> None:
+        """Count the GPUs of a job as free that has released them since the newest snapshot."""
+        if self.runs(job_id) and (job := self.record(job_id)):
+            for share in job.shares:
+                if share.node in self.free_gpus:
+                    self.free_gpus[share.node] += share.gpus
 
     def record(self, job_id: str) -> SlurmJob | None:
         """Return the job as the newest snapshot has it."""

@@ -106,9 +106,14 @@ def test_what_was_collected_before_a_failure_is_kept_but_for_the_batch_that_fail
 
 def test_a_process_that_ends_does_not_commit_what_it_collected(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    with pytest.raises(KeyboardInterrupt), journal.collected():
-        journal.save_job(row())
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with journal.collected():
+            journal.save_job(row())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     journal.save_job(row("8@1000"))
     assert [one.key for one in journal.live_jobs()] == ["8@1000"]
     journal.close()
