@@ -6,6 +6,7 @@
 mean JCT    seconds of the trace, mean of the replays
 simulated   the same of the simulations that are charged with the measured medians (docs/how-to/replays.md)
 ratio       simulated over measured: of the means, and the smallest of the replays
+means       the ratio of the means, of the simulations that are charged with means in place of medians
 over FIFO   mean JCT of unmodified Slurm over that of the policy, both means of the replays; over backfill: the same
 start       seconds from the decision to the first line of the program, median and 95th percentile: means of the replays
 broken      sum of the invariants that must be 0
@@ -27,6 +28,7 @@ COLUMNS = {
     "simulated": ("simulated", "{:,.0f}"),
     "ratio": ("ratio", "{:.3f}"),
     "least_ratio": ("smallest", "{:.3f}"),
+    "means": ("means charged", "{:.3f}"),
     "over_fifo": ("over FIFO", "{:.2f}"),
     "over_backfill": ("over backfill", "{:.2f}"),
     "preemptions": ("preemptions", "{:,.0f}"),
@@ -56,6 +58,10 @@ def row(name: str, replays: Sequence[dict[str, dict[str, Any]]]) -> dict[str, fl
         found["simulated"] = mean([each["simulated_mean_jct"] for each in own])
         found["ratio"] = found["simulated"] / found["mean_jct"]
         found["least_ratio"] = min(each["simulated_to_measured"] for each in own)
+    if all("means_to_measured" in each for each in own):
+        found["means"] = (
+            sum(each["means_to_measured"] * each["mean_jct"] for each in own) / len(own) / found["mean_jct"]
+        )
     for key, stock in STOCK.items():
         if stock in replays[0]:
             found[key] = mean([each[stock]["mean_jct"] for each in replays]) / found["mean_jct"]

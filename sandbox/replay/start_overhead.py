@@ -37,13 +37,18 @@ class StartOverheads(NamedTuple):
 
 
 def measured(results: Iterable[JobResult], given: Moments) -> StartOverheads:
-    """Return the overheads of all runs. given: the moments at which each job got GPUs."""
+    """Return the overheads of all runs. given: the moments at which each job got GPUs.
+
+    A run that began before its GPUs were known to be free is not counted: the preemption counts that time.
+    """
     found = StartOverheads([], [])
     for result in results:
-        moments = given.get(result.id, ())
+        moments, before = given.get(result.id, ()), 0
         for number, run in enumerate(result.runs):
-            if before := bisect_right(moments, run.start):
-                (found.restarts if number else found.first).append(run.start - moments[before - 1])
+            first = bisect_right(moments, run.start)
+            if first > before:
+                (found.restarts if number else found.first).append(run.start - moments[first - 1])
+            before = max(first, bisect_right(moments, run.end)) if run.end == run.end else first
     return found
 
 

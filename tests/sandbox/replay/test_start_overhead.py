@@ -26,6 +26,12 @@ def test_a_start_begins_with_the_decision_or_with_the_release_of_the_gpus_that_i
     assert found.restarts == [0.75]
 
 
+def test_a_program_that_begins_before_the_end_of_the_preemption_is_known_is_not_counted() -> None:
+    given = {"8": [1.0, 20.0, 30.0]}
+    found = start_overhead.measured([result("8", 0.0, (1.5, 5.0), (19.75, 25.0), (30.5, 31.0))], given)
+    assert found == ([0.5], [0.5])
+
+
 def test_a_preemption_without_a_beneficiary_delays_no_start() -> None:
     decisions = [
         Decision(1.0, "8", "start", ""),
