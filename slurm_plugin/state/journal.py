@@ -217,10 +217,10 @@ class Journal(History):
         """Return the intents that are not over, in the order in which they were begun."""
         return self._intents(f"select {columns(Intent)} from intent where outcome = '' order by seq")
 
-    def last_start(self, key: str) -> Intent | None:
-        """Return the newest start of this job, or suggestion of nodes, over or not."""
-        query = f"select {columns(Intent)} from intent where key = ? and kind in (?, ?) order by seq desc limit 1"
-        return next(iter(self._intents(query, key, *OF_PENDING_JOBS)), None)
+    def starts(self, key: str) -> list[Intent]:
+        """Return the starts of this job, and suggestions of nodes, over or not: the newest first."""
+        query = f"select {columns(Intent)} from intent where key = ? and kind in (?, ?) order by seq desc"
+        return self._intents(query, key, *OF_PENDING_JOBS)
 
     def releases_of(self, job_id: str) -> list[Intent]:
         """Return starts, and preemptions at whose end the job was released: the newest first, of all jobs that ever had this id."""

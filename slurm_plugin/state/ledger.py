@@ -169,14 +169,17 @@ class Ledger:
 
     def observe(self, job: SlurmJob) -> JobRow | None:
         """Account one record; return its row, None for a job that had ended before the first snapshot with it."""
-        row = self.jobs.get(job.id)
-        if row and self._is_another(row, job):
+        row, was_held = self.jobs.get(job.id), False
+        if row and self.is_another(row, job):
             self._end(row, float(job.submit_time))
-            row = None
+            row, was_held = None, row.held
         over = job.state not in ACTIVE and not job.completing
         if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None
         row = row or self._reopen(job) or self._meet(job)
+        if was_held and job.held_by_admin and not row.held:  # the hold of the job before met this one
+            row.held = True
+            self.save(row)
         self._places[row.id] = Place(job.partition, job.account)
         self._accounting.account(row, job, self.runs[row.key])
         if over:
@@ -266,7 +269,7 @@ class Ledger:
         """Return how certain it is that the job saves on request: 0, 1 or 2 (SaveProof.level)."""
         return self.saves.level(row, self.runs[row.key].values())
 
-    def _is_another(self, row: JobRow, job: SlurmJob) -> bool:
+    def is_another(self, row: JobRow, job: SlurmJob) -> bool:
         """Return whether Slurm gave the id to a new job: fewer restarts than before, or another submit time of the first run.
 
         A killed slurmctld forgets jobs of its last seconds, and may give such an id again a second later.

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.protocol.opportunistic_choice import combined
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state import own_size, own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow
+
+
+class PinnedStart(NamedTuple):
+    """A start with a pin.
+
+    Attributes:
+        began: When it was decided, epoch seconds.
+        replaced: When the next start was decided; inf: there is none.
+    """
+
+    began: float
+    replaced: float
 
 
 class OwnerRequests:
@@ -20,25 +35,37 @@ class OwnerRequests:
         """Store a changed request of a waiting job; a pinned job's record shows the pin instead.
 
         Returns:
-            Whether the record shows the newest pin, although that was removed; the request is then left as it is.
+            Whether the record shows a pin, although that was removed; the request is then left as it is.
         """
-        if job.state != "PENDING" or job.completing or row.pinned:
+        if job.state != "PENDING" or job.completing:
+            return False
+        if row.pinned:
+            self._note_without_pin(row, job)
             return False
         if own_tasks.is_elastic(row):
             return self._note_own_size(row, job)
         if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
             row.asked = own_tasks.write(job)
             self._journal.save_job(row)
-        if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _node_request(job):
+        if _is_stored(row, job):
             return False
-        if self._shows_newest_pin(row, job):
+        if self.starts_shown(row, job):
             return True
         self.adopt(row, job)
         return False
 
+    def _note_without_pin(self, row: JobRow, job: SlurmJob) -> None:
+        """Store a changed request of a job whose pin is journaled and not in the record.
+
+        The controller was killed between a call and its journal: before the pin was made, or after it was removed. The pin stays in
+        the journal: Slurm may make it late.
+        """
+        if not _is_stored(row, job) and not own_tasks.is_elastic(row) and not pins.shows_any(row, job):
+            self.adopt(row, job)
+
     def _note_own_size(self, row: JobRow, job: SlurmJob) -> bool:
         """Store the size that the owner of a waiting elastic job has given to it since; return as `note`."""
-        if self._shows_newest_pin(row, job):
+        if self.starts_shown(row, job):
             return True
         if changed := own_tasks.changed_size(row, job):
             row.asked, row.rigid, row.unpinnable = own_tasks.write(changed), "", ""
@@ -112,16 +139,31 @@ class OwnerRequests:
         row.unpinnable = ""
         self._journal.save_job(row)
 
-    def _shows_newest_pin(self, row: JobRow, job: SlurmJob) -> bool:
-        start = self._journal.last_start(row.key) if job.required_nodes or job.excluded_nodes else None
-        return start is not None and pins.is_on(row, job, [node for node, _ in start.nodes])
+    def starts_shown(self, row: JobRow, job: SlurmJob) -> list[PinnedStart]:
+        """Return the starts of a job without a pin whose pins the record shows, the newest first; [] where it shows the request."""
+        if _is_stored(row, job) or not (job.required_nodes or job.excluded_nodes):
+            return []
+        found, replaced = [], math.inf
+        for start in self._journal.starts(row.key):
+            if pins.is_on(row, job, [node for node, _ in start.nodes]):
+                found.append(PinnedStart(start.began, replaced))
+            replaced = start.began
+        return found
 
 
 def read(row: JobRow, job: SlurmJob) -> None:
     """Set the row's nodes to those of the record."""
-    row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
+    row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job, row.max_nodes)
 
 
-def _node_request(job: SlurmJob) -> tuple[int, int, str, str]:
-    """Return min_nodes, max_nodes, required and excluded nodes as in JobRow."""
-    return job.min_nodes, job.max_nodes, ",".join(job.required_nodes), ",".join(job.excluded_nodes)
+def _is_stored(row: JobRow, job: SlurmJob) -> bool:
+    return (row.min_nodes, row.max_nodes, row.required, row.excluded) == _node_request(job, row.max_nodes)
+
+
+def _node_request(job: SlurmJob, known_most: int) -> tuple[int, int, str, str]:
+    """Return min_nodes, max_nodes, required and excluded nodes as in JobRow.
+
+    known_most: max_nodes as stored. A slurmctld that was started since shows 0 for it, and a large number where an update has
+    removed the limit.
+    """
+    return job.min_nodes, job.max_nodes or known_most, ",".join(job.required_nodes), ",".join(job.excluded_nodes)

@@ -28,11 +28,14 @@ NUMBER, ONLY, TASKS, SIZE = "number", "only", "tasks", "size"
 TYPED = " typed"
 
 
-def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
-    """Return the ways to try for so many nodes, in order. `job`: as it was before any pin; tasks: that its record shows now."""
+def ways(job: SlurmJob, count: int, tasks: int, is_limit_hidden: bool = False) -> tuple[str, ...]:
+    """Return the ways to try for so many nodes, in order.
+
+    `job`: as it was before any pin; tasks: that its record shows now; is_limit_hidden: its record may lack the limit of its nodes.
+    """
     if own_tasks.is_at_risk(job):
         return (ONLY, TASKS) if tasks == job.tasks else (TASKS,)
-    return (NUMBER, ONLY) if _is_plain(job, count) else (ONLY,)
+    return (NUMBER, ONLY) if _is_plain(job, count) and not is_limit_hidden else (ONLY,)
 
 
 def pin(

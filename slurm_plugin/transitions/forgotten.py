@@ -12,6 +12,8 @@ from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
 
+SAVED_WITHIN_S = 60.0  # slurmctld saves a changed job every five seconds
+
 
 class ForgottenChanges:
     """Compares new records with the journal."""
@@ -38,8 +40,7 @@ class ForgottenChanges:
         for job in self._context.ledger.resurfaced:
             with self._context.quarantine.guard("looking for a forgotten unpin", job.id):
                 row = self._context.ledger.jobs[job.id]
-                start = self._context.journal.last_start(row.key)
-                if start and self._context.backend.booted() >= math.floor(start.began):
+                if is_unpin_forgotten(self._context, row, job):
                     row.pinned = True
                     self._context.ledger.save(row)
                 else:
@@ -58,3 +59,15 @@ class ForgottenChanges:
         if row.pinned and not any(pins.is_on(row, job, nodes) for nodes in starts):
             return False
         return self._context.backend.booted() >= math.floor(released[0].began)  # in whole seconds
+
+
+def is_unpin_forgotten(context: TransitionContext, row: JobRow, job: SlurmJob) -> bool:
+    """Return whether the record of a job shows a pin of the controller that was removed before slurmctld was killed.
+
+    slurmctld was started after that start was decided; of an earlier start than the newest one, not much later than the next one.
+    """
+    starts = context.ledger.requests.starts_shown(row, job)
+    if not starts:
+        return False
+    booted = context.backend.booted()
+    return any(math.floor(start.began) <= booted <= start.replaced + SAVED_WITHIN_S for start in starts)

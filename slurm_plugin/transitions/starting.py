@@ -16,6 +16,7 @@ from tiresias.slurm_plugin.state.job_reasons import Rigid, Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE
 from tiresias.slurm_plugin.transitions.endings import Ending
+from tiresias.slurm_plugin.transitions.forgotten import is_unpin_forgotten
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
 from tiresias.slurm_plugin.transitions.transition_context import RUNS, TransitionContext, nodes_in_words
@@ -44,7 +45,7 @@ class Starting:
 
     def _start(self, intent: Intent, now: float) -> Result:
         row, job = self._context.row(intent), self._context.fresh(intent.id)
-        if row is None or job is None:
+        if row is None or job is None or self._context.ledger.is_another(row, job):
             return Ending.ENDED_BEFORE_START.end()
         if job.state == "PENDING" and not self._context.ledger.free(job):
             return Ending.BLOCKED.end()
@@ -62,7 +63,7 @@ class Starting:
         if row.unpinnable:  # found by a controller that was killed before it could act on it
             return self._leave_to_slurm(row, row.unpinnable)
         own, kept = self._own_request(intent, row, job)
-        ways = pins.ways(own, len(intent.nodes), job.tasks)
+        ways = pins.ways(own, len(intent.nodes), job.tasks, self._hides_limit(own))
         servers = _servers(intent, row, own)
         if own_size.is_other(row, own, intent.nodes, servers):
             sized = own_size.resized(own, intent.nodes, own_size.server_counts(row), servers)
@@ -70,6 +71,13 @@ class Starting:
         if changed := self._changed_by_all(ways, intent, row, job, own, kept, now):
             return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed))
         return None
+
+    def _hides_limit(self, own: SlurmJob) -> bool:
+        """Return whether the record of a job may lack the most nodes that its owner requested.
+
+        slurmctld shows 0 for it from its start on, whatever it keeps to (measured on 26.05). So a pin must not set it.
+        """
+        return not own.max_nodes and self._context.backend.booted() >= own.submit_time
 
     def _resized(
         self, intent: Intent, row: JobRow, job: SlurmJob, own: SlurmJob, kept: dict[str, Any], now: float
@@ -124,7 +132,7 @@ class Starting:
         finds both in the journal."""
         kept = pins.noted(row, intent)
         if kept is None:
-            if row.pinned:
+            if row.pinned or is_unpin_forgotten(self._context, row, job):  # slurmctld was killed since the snapshot
                 self._holds.unpin(intent.id)
                 job = self._context.fresh(intent.id) or job
             job = own_tasks.restored(row, job)

@@ -32,6 +32,7 @@ class ModelCluster:
         self.before_call: Callable[[str], None] = lambda operation: None  # may raise SlurmUnavailable or Killed
         self.after_call: Callable[[str], None] = lambda operation: None
         self.shown: list[ModelRun] = []  # in the last snapshot
+        self.violations: list[str] = []  # what the controller must not do, and did
         self._saved: dict[str, tuple[str, str, tuple[str, ...], float]] = {}
         self._root = control_root
 
@@ -96,6 +97,7 @@ class ModelCluster:
         administrator held since is free again. Returns the jobs that this changed."""
         found, self.boot = list[str](), self.now
         for job in self.jobs.values():
+            job.hides_limit = job.state == "PENDING"
             key, *before = self._saved.get(job.id, ("", "", (), 0.0))
             if job.state == "PENDING" and job.pin and not job.holder and key == job.key and before[0] == CONTROLLER:
                 after = (CONTROLLER, job.pin, job.begin_time)
@@ -179,6 +181,7 @@ class ModelCluster:
         job.runs[-1].end, job.runs[-1].exact = int(self.now), exact
         job.state, job.completing_until = "PENDING", self.now + CLEAN_UP
         job.restarts, job.start_time, job.submit_time = job.restarts + 1, 0, int(self.now)
+        job.hides_limit = False
         job.saving_until = job.parked_until = 0.0
 
     def _report(self, job: ModelJob, state: str) -> None:

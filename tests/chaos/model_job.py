@@ -9,6 +9,7 @@ from tiresias.slurm_plugin.backends.interface import NodeShare
 NODES = ("gpu01", "gpu02")
 GPUS = 4
 REQUEUE_DELAY = 121.0
+NO_LIMIT = 1000000  # max_nodes of a request whose owner has removed the limit
 CLEAN_UP = 1.0  # seconds of COMPLETING
 PARK_TIMEOUT = 90.0
 ENDED = ("COMPLETED", "CANCELLED")
@@ -54,6 +55,7 @@ class ModelJob:
     start_time: int = 0
     end_time: int = 0
     max_nodes: int = 0
+    hides_limit: bool = False  # its record shows no max_nodes: slurmctld was started since
     pin: tuple[str, ...] = ()
     shares: tuple[NodeShare, ...] = ()
     saving_until: float = 0.0
@@ -64,6 +66,11 @@ class ModelJob:
     def choice(self) -> str:
         """What tsbatch notes of its owner's choice (--opportunistic)."""
         return {"restart": "restart", "dumb": "yes"}.get(self.habit, "saves")
+
+    @property
+    def shown_limit(self) -> int:
+        """max_nodes as the record has it."""
+        return 0 if self.hides_limit else len(self.pin) or self.max_nodes
 
     @property
     def completing(self) -> bool:

@@ -181,6 +181,10 @@ class MortalController(RuleBasedStateMachine):
         known = {job_id for job_id, held in self._alive().items() if held}
         assert set(own) - self.forgotten <= known, f"held, and not in the journal: {set(own) - known - self.forgotten}"
 
+    @invariant()
+    def no_forbidden_operation(self) -> None:
+        assert self.slurm.violations == []
+
     def _alive(self) -> dict[str, bool]:
         """By id, as it is on the disk: whether the controller holds the job."""
         with sqlite3.connect(f"file:{self.folder}/journal.sqlite?mode=ro", uri=True) as db:
@@ -213,6 +217,7 @@ class MortalController(RuleBasedStateMachine):
                 break
             self.slurm.pass_time(1.0)
             self._do(Controller.poll)
+        self.no_forbidden_operation()
         left = [job for job in self.slurm.jobs.values() if not job.over]
         assert not left, left
         assert self.journal.open_intents() == []

@@ -89,7 +89,7 @@ class SlurmModel(ModelCluster):
             priority=0 if job.holder else 100, restarts=job.restarts, submit_time=job.submit_time,
             begin_time=int(job.begin_time), start_time=0 if job.state == "PENDING" else job.start_time,
             end_time=job.end_time if job.state in ENDED else 0, time_limit=0, gpus=job.gpus, gpu_type="", gpus_per_node=0,
-            min_nodes=len(job.pin) or 1, max_nodes=len(job.pin) or job.max_nodes, cpus=job.gpus, memory_per_node=0,
+            min_nodes=len(job.pin) or 1, max_nodes=job.shown_limit, cpus=job.gpus, memory_per_node=0,
             memory_per_cpu=100, features="", required_nodes=job.pin, excluded_nodes=(),
             shares=job.shares if running or job.completing else (), requeue=True, batch=True, reservation="",
             dependency="", exit_code=-1, tasks=job.gpus,
@@ -156,7 +156,11 @@ class SlurmModel(ModelCluster):
         job = self._find(job_id)
         if job.state in ENDED and name != "requeue":
             raise JobRefused(f"job {job_id}: Job/step already completing or completed")
-        operation(job)
+        try:
+            operation(job)
+        except AssertionError as error:
+            self.violations.append(str(error))  # the controller sets the job aside and goes on
+            raise
         self.after_call(name)
 
     def _hold(self, job: ModelJob) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.chaos.model_job import ADMIN, CONTROLLER, GPUS, NODES, OWNER, ModelJob
+from tests.chaos.model_job import ADMIN, CONTROLLER, GPUS, NO_LIMIT, NODES, OWNER, ModelJob
 from tests.chaos.mortal_controller import MortalController
 from tiresias.slurm_plugin.controller import Controller
 
@@ -122,7 +122,8 @@ class Interleavings(MortalController):
     def modify(self, pick: int, nodes: int) -> None:
         job = self._pick(pick)
         if job.state == "PENDING" and not job.pin:  # under a pin its owner reads the controller's request
-            job.max_nodes = nodes if nodes * GPUS >= job.gpus else 0
+            job.max_nodes = nodes if nodes * GPUS >= job.gpus else NO_LIMIT
+            job.hides_limit = False
 
     @rule(node=st.sampled_from(NODES), up=st.booleans())
     def node_changes(self, node: str, up: bool) -> None:

@@ -307,3 +307,32 @@ def test_a_start_that_slurm_lost_leaves_a_hold_of_the_controller(
     see(ledger, 1002, pending(required_nodes=required))
     assert (row.held, row.pinned) == (own, not own)
     assert ledger.free(pending(required_nodes=required)) == own
+
+
+def test_a_slurmctld_that_was_started_since_shows_no_most_nodes(ledger: Ledger, pending: Make, running: Make) -> None:
+    """Measured on 26.05: NumNodes=2-2 is shown as 2 from the start on; a limit that was removed is a large number."""
+    see(ledger, 1001, pending(min_nodes=2, max_nodes=2))
+    see(ledger, 1002, pending(min_nodes=2, max_nodes=0))
+    assert node_request(ledger) == (2, 2, "")
+    see(ledger, 1003, pending(min_nodes=2, max_nodes=4))
+    assert node_request(ledger) == (2, 4, "")
+    see(ledger, 1004, pending(min_nodes=2, max_nodes=1000000))
+    assert node_request(ledger) == (2, 1000000, "")
+
+
+@pytest.mark.parametrize(("reason", "own"), [("JobHeldAdmin", True), ("JobHeldUser", False)])
+def test_a_hold_that_met_a_new_job_of_the_same_id_is_the_controllers(
+    ledger: Ledger, pending: Make, reason: str, own: bool
+) -> None:
+    """A killed slurmctld forgot the job and gave its id to another one, between a snapshot and the hold of the first one."""
+    see(ledger, 1001, pending())
+    ledger.jobs["1"].held = True
+    see(ledger, 1003, pending(submit_time=1002, priority=0, reason=reason))
+    assert (ledger.jobs["1"].key, ledger.jobs["1"].held) == ("1@1002", own)
+
+
+def test_a_new_job_of_the_same_id_that_is_not_held_has_no_hold(ledger: Ledger, pending: Make) -> None:
+    see(ledger, 1001, pending())
+    ledger.jobs["1"].held = True
+    see(ledger, 1003, pending(submit_time=1002, priority=100, reason="None"))
+    assert not ledger.jobs["1"].held

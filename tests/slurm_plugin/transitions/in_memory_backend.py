@@ -121,7 +121,7 @@ class InMemoryBackend:
 
     def _unpin(self, job_id: str, change: RequestChange) -> None:
         if change.nodes:
-            self.change(job_id, min_nodes=change.nodes[0])
+            self.change(job_id, min_nodes=change.nodes[0], max_nodes=change.nodes[1])
         self._size(job_id, change)
         self._state_gpus(job_id, change)
         self.change(job_id, required_nodes=change.required or (), **self._own)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, ActorHarness
+from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, NODES, ActorHarness
 from tiresias.scheduler.model import Plan, Start
+
+Nodes = tuple[tuple[str, int], ...]
+OTHERS = (("gpu03", 4),)
 
 
 @pytest.mark.parametrize(
@@ -116,3 +119,90 @@ def test_a_pin_is_the_controllers_if_slurmctld_lost_its_removal(held_job: ActorH
     )
     held_job.actor.unpin(held_job.refresh(), 1103.0)
     assert held_job.job.required_nodes == (() if own else ("gpu02",))
+
+
+def fail_start(job: ActorHarness, nodes: Nodes, now: float) -> None:
+    """Start a job that Slurm does not start: it is held again, and its pin is removed."""
+    job.slurm.starts = False
+    job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", nodes),)), now)
+    for later in (0.5, 40.0):
+        job.poll(now + later)
+    job.actor.unpin(job.refresh(), now + 41.0)
+    assert not job.row.pinned
+
+
+@pytest.mark.parametrize(("boot", "own"), [(1250.0, True), (1150.0, True), (1099.0, False), (1300.0, False)])
+def test_a_pin_of_an_earlier_start_is_the_controllers_if_slurmctld_lost_its_removal(
+    held_job: ActorHarness, boot: float, own: bool
+) -> None:
+    """Two starts since slurmctld saved its state; in the last case it was killed long after the second one."""
+    max_nodes = held_job.row.max_nodes
+    fail_start(held_job, NODES, 1100.0)
+    fail_start(held_job, OTHERS, 1200.0)
+    held_job.slurm.change(required_nodes=("gpu02",), max_nodes=1)
+    held_job.slurm.boot = boot
+    held_job.refresh()
+    held_job.actor.confirm(1342.0)
+    assert (held_job.row.pinned, held_job.row.required, held_job.row.max_nodes) == (
+        (True, "", max_nodes) if own else (False, "gpu02", 1)
+    )
+
+
+@pytest.mark.parametrize(("boot", "own"), [(1200.0, True), (1099.0, False)])
+def test_slurmctld_loses_the_removal_of_a_pin_between_a_snapshot_and_a_start(
+    held_job: ActorHarness, boot: float, own: bool
+) -> None:
+    """The job is read again when it is started."""
+    max_nodes = held_job.row.max_nodes
+    fail_start(held_job, NODES, 1100.0)
+    held_job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", OTHERS),)), 1200.0)
+    held_job.slurm.change(required_nodes=("gpu02",), max_nodes=1)
+    held_job.slurm.boot = boot
+    held_job.actor.advance(1200.5)
+    assert held_job.job.required_nodes == ("gpu03",)
+    assert (held_job.row.required, held_job.row.max_nodes) == (("", max_nodes) if own else ("gpu02", 1))
+
+
+def test_a_request_that_changed_after_a_removal_that_is_not_journaled_is_the_owners(held_job: ActorHarness) -> None:
+    """The controller was killed between the call and its journal, and the owner changed the request before the next one."""
+    fail_start(held_job, NODES, 1100.0)
+    held_job.row.pinned = True
+    held_job.slurm.change(min_nodes=1, max_nodes=3)
+    held_job.refresh()
+    assert (held_job.row.pinned, held_job.row.min_nodes, held_job.row.max_nodes) == (True, 1, 3)
+
+
+def test_a_removed_pin_with_the_owners_nodes_is_not_read_as_a_request(held_job: ActorHarness) -> None:
+    """The owner requests a node and no number of nodes; the pin has that node, and one node at most."""
+    held_job.slurm.change(required_nodes=("gpu02",), max_nodes=0)
+    held_job.refresh()
+    fail_start(held_job, NODES, 1100.0)
+    held_job.slurm.change(required_nodes=("gpu02",), max_nodes=1)
+    held_job.slurm.boot = 1141.0
+    held_job.refresh()
+    held_job.actor.confirm(1142.0)
+    assert (held_job.row.pinned, held_job.row.required, held_job.row.max_nodes) == (True, "gpu02", 0)
+
+
+@pytest.mark.parametrize(
+    ("boot", "max_nodes", "way"), [(1050.0, 0, "only"), (1050.0, 2, "number"), (900.0, 0, "number")]
+)
+def test_a_pin_sets_no_number_of_nodes_where_the_record_may_lack_the_owners(
+    held_job: ActorHarness, boot: float, max_nodes: int, way: str
+) -> None:
+    """slurmctld was started after the submission, so that a request for one node shows no limit."""
+    held_job.slurm.boot = boot
+    held_job.slurm.change(max_nodes=max_nodes, submit_time=1000)
+    held_job.refresh()
+    held_job.start()
+    held_job.actor.advance(1100.5)
+    assert held_job.row.pin == way
+
+
+def test_a_start_leaves_a_new_job_of_the_same_id_as_it_is(held_job: ActorHarness) -> None:
+    """A killed slurmctld gave the id to another job since the snapshot."""
+    held_job.start()
+    held_job.slurm.change(submit_time=1099)
+    held_job.actor.advance(1100.5)
+    assert not {"pin", "lift"} & set(held_job.slurm.calls)
+    assert not held_job.intents()

@@ -162,4 +162,4 @@ def test_a_forgotten_unpin_is_found(group: Group) -> None:
     group.actor.confirm(1601)
     assert group.ledger.jobs["3"].pinned
     assert group.ledger.jobs["3"].excluded == ""
-    assert group.journal.last_start(group.ledger.jobs["3"].key).kind == IntentKind.SUGGEST  # type: ignore[union-attr]
+    assert group.journal.starts(group.ledger.jobs["3"].key)[0].kind == IntentKind.SUGGEST
