@@ -1,13 +1,15 @@
 """The owners' requests of nodes in the journal, compared with what the jobs were submitted with.
 
-The controller gives each job its owner's request back after a pin. A slurmctld that was killed may show the pin instead.
+The controller gives each job its owner's request back after a pin. A slurmctld that was killed may show the pin instead, and one that
+was started since the submission shows no most nodes.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+NOT_SHOWN = 0  # most nodes of a job that was first seen by a slurmctld that was started after its submission
 ROWS = "select id, submit, min_nodes, max_nodes, required, excluded from job"
 
 
@@ -23,5 +25,10 @@ def changed_requests(
     """
     stored = [(name(job, submit), tuple(request)) for job, submit, *request in journal.execute(ROWS)]
     judged = [(job, request) for job, request in stored if job in nodes]
-    broken = [f"{job}: {request}" for job, request in judged if request != (nodes[job], nodes[job], "", "")]
-    return broken, len(judged)
+    own = {job: [(nodes[job], most, "", "") for most in (nodes[job], NOT_SHOWN)] for job, _ in judged}
+    return [f"{job}: {request}" for job, request in judged if request not in own[job]], len(judged)
+
+
+def other_node_counts(runs: Iterable[tuple[str, int]], nodes: Mapping[str, int]) -> list[str]:
+    """Return the runs on another number of nodes than their owners requested. runs: name and number of nodes in Slurm's log."""
+    return [f"{job} ran on {count} nodes, not {nodes[job]}" for job, count in runs if count != nodes.get(job, count)]

@@ -34,7 +34,7 @@ from tests.chaos.idle import MANAGED
 from tests.chaos.run import CONFIG, GATE, ChaosRun, add_options, carry_out
 from tests.chaos.samples import Sample
 from tests.chaos.scene import Job, Scene
-from tests.chaos.stored_requests import changed_requests
+from tests.chaos.stored_requests import changed_requests, other_node_counts
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
 from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES
@@ -121,6 +121,7 @@ class TenantCampaign(ChaosRun):
         nodes = {job.name: job.nodes for job in self.scene.jobs.values() if job.nodes}
         broken, judged = changed_requests(db, self.sampler.name, nodes)
         check.evidence["request_changed"] = broken
+        check.evidence["nodes_changed"] = other_node_counts([(run.name, len(run.nodes)) for run in check.logged], nodes)
         check.judged["requests_judged"] = judged
 
     def _gpus(self) -> dict[str, int]:
