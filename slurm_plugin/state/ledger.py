@@ -172,7 +172,7 @@ class Ledger:
         row, was_held = self.jobs.get(job.id), False
         if row and self.is_another(row, job):
             self._end(row, float(job.submit_time))
-            row, was_held = None, row.held
+            was_held, row = row.held, None
         over = job.state not in ACTIVE and not job.completing
         if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None

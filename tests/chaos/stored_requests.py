@@ -1,7 +1,7 @@
 """The owners' requests of nodes in the journal, compared with what the jobs were submitted with.
 
-The controller gives each job its owner's request back after a pin. A slurmctld that was killed may show the pin instead, and one that
-was started since the submission shows no most nodes.
+The controller gives each job its owner's request back after a pin. A slurmctld that was killed may show the pin instead, and one
+that was started since the submission shows no most nodes.
 """
 
 from __future__ import annotations
