@@ -30,6 +30,7 @@ from pathlib import Path
 
 from tests.chaos.idle import idle
 from tests.chaos.preemptions import in_vain, redone, requeues, victims
+from tests.chaos.refused_updates import sorted_out, unindexed_jobs
 from tests.chaos.samples import Sampler
 from tests.chaos.scene import Scene, tasks
 from tests.chaos.service import Accounted, promoted, service_wrong
@@ -152,7 +153,8 @@ class Check:
         unlisted = {
             name for name, job in scene.submitted().items() if any(a <= job.time <= b for a, b in troubles.unlisted)
         }
-        self.shaken = troubles.shaken | unlisted | {run.name for run in by_slurm}
+        unindexed = unindexed_jobs(scene.cluster.log / "slurmctld.log", sampler.name)
+        self.shaken = troubles.shaken | unlisted | unindexed | {run.name for run in by_slurm}
         journal = scene.journal()
         self.journal = journal
         self._journaled = journaled_runs(journal)
@@ -168,6 +170,9 @@ class Check:
         self.judged: dict[str, float] = {}
         self._judge_preemptions(journal)
         self._judge_idle_and_service(journal)
+        for what in ("unfinished", "orphan_holds", "idle"):
+            self.evidence[what], by_slurm_too = sorted_out(self.evidence[what], unindexed)
+            self.evidence[BY_SLURM] += by_slurm_too
 
     @property
     def counts(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ class ModelCluster:
         self.before_call: Callable[[str], None] = lambda operation: None  # may raise SlurmUnavailable or Killed
         self.after_call: Callable[[str], None] = lambda operation: None
         self.shown: list[ModelRun] = []  # in the last snapshot
-        self.violations: list[str] = []  # what the controller must not do, and did
+        self.forgotten_requests: list[str] = []  # jobs that got another limit of their nodes back than their owners'
         self._saved: dict[str, tuple[str, str, tuple[str, ...], float]] = {}
         self._root = control_root
 

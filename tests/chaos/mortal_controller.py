@@ -182,8 +182,8 @@ class MortalController(RuleBasedStateMachine):
         assert set(own) - self.forgotten <= known, f"held, and not in the journal: {set(own) - known - self.forgotten}"
 
     @invariant()
-    def no_forbidden_operation(self) -> None:
-        assert self.slurm.violations == []
+    def no_request_is_forgotten(self) -> None:
+        assert self.slurm.forgotten_requests == []
 
     def _alive(self) -> dict[str, bool]:
         """By id, as it is on the disk: whether the controller holds the job."""
@@ -217,7 +217,7 @@ class MortalController(RuleBasedStateMachine):
                 break
             self.slurm.pass_time(1.0)
             self._do(Controller.poll)
-        self.no_forbidden_operation()
+        self.no_request_is_forgotten()
         left = [job for job in self.slurm.jobs.values() if not job.over]
         assert not left, left
         assert self.journal.open_intents() == []

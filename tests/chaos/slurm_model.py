@@ -156,11 +156,7 @@ class SlurmModel(ModelCluster):
         job = self._find(job_id)
         if job.state in ENDED and name != "requeue":
             raise JobRefused(f"job {job_id}: Job/step already completing or completed")
-        try:
-            operation(job)
-        except AssertionError as error:
-            self.violations.append(str(error))  # the controller sets the job aside and goes on
-            raise
+        operation(job)
         self.after_call(name)
 
     def _hold(self, job: ModelJob) -> None:
@@ -193,7 +189,8 @@ class SlurmModel(ModelCluster):
     def _unpin(self, job: ModelJob, change: RequestChange) -> None:
         assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"
         assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
-        assert change.nodes is None or change.nodes[1] == job.max_nodes, f"job {job.id}: its own request was forgotten"
+        if change.nodes is not None and change.nodes[1] != job.max_nodes:
+            self.forgotten_requests.append(f"{job.id}: {change.nodes}, not {job.max_nodes}")
         job.pin = ()
 
     def _signal(self, job: ModelJob) -> None:
