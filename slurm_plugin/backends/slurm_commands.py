@@ -9,6 +9,7 @@ from typing import Any
 
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, NotRequeueable, SlurmUnavailable
+from tiresias.slurm_plugin.backends.unindexed_jobs import UnindexedJobs
 
 # 123, 123_4 (array task), 123+1 (het component), 123_[0-4,9] (some tasks): squeue(1), JOBID
 _JOB_ID = re.compile(r"[1-9]\d*([_+]\d+|_\[\d+([-,]\d+)*\])?", re.ASCII)
@@ -30,7 +31,7 @@ class SlurmCommands:
     """
 
     def __init__(self, deadline: float, prefix: Sequence[str] = ()) -> None:
-        self._deadline, self._prefix = deadline, tuple(prefix)
+        self._deadline, self._prefix, self._unindexed = deadline, tuple(prefix), UnindexedJobs()
 
     def call(self, *argv: str) -> bytes:
         """Return the output of a command. Raises SlurmUnavailable, or JobRefused and its kinds."""
@@ -63,10 +64,14 @@ class SlurmCommands:
     def operate(self, job_id: str, *argv: str) -> None:
         """Run a command that changes a job. Raises as `call` does; the message names the job."""
         checked(job_id)
+        self._unindexed.check(job_id)
         try:
             self.call(*argv)
         except JobRefused as error:
-            raise type(error)(f"job {job_id}: {error}") from None
+            refusal = type(error)(f"job {job_id}: {error}")
+            self._unindexed.note(job_id, str(refusal))
+            raise refusal from None
+        self._unindexed.note(job_id, "")
 
     def update(self, job_id: str, *changes: str) -> None:
         """Run `scontrol update` for a job. Raises as `operate` does."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.sandbox import completion_log
 
 REFUSED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*waited \d+ seconds for JobId=(?P<job>\d+) to get a db_index")
-FEWEST = 5  # refusals, of five seconds each: a slurmdbd that is slow for a while ends them
+FEWEST = 3  # refusals, 10 and 20 seconds apart (unindexed_jobs.py): a slurmdbd that is slow for a while ends them
 
 
 def unindexed_jobs(log: Path, name: Callable[[str, float], str]) -> set[str]:
