@@ -32,14 +32,23 @@ OPTIONS = Options(time_scale=30.0, nodes=4, suite="forky", thresholds=(600.0,))
 SEED = 7
 
 
-def jobs(shorts: int, gap: float) -> list[TraceJob]:
-    """Return a long job on all 16 GPUs, and short jobs that each preempt it, `gap` seconds apart; 30 take one real second."""
-    long = TraceJob(job_id="0", submit_time=0.0, num_gpus=16, duration=300.0, model="resnet50")
-    short = [
-        TraceJob(job_id=str(number), submit_time=gap * number, num_gpus=8, duration=30.0, model="googlenet")
-        for number in range(1, shorts + 1)
-    ]
-    return [long, *short]
+# on all 16 GPUs, so that each short job preempts it; 30 seconds take one real second
+LONG = TraceJob(job_id="0", submit_time=0.0, num_gpus=16, duration=300.0, model="resnet50")
+
+
+def submit_when_alone(replay: Replay, number: int) -> bool:
+    """Submit a short job once the long one runs alone; return whether the long one had not finished by then."""
+    until(lambda: is_alone(replay, number - 1) or replay.over(), "the long job does not run alone")
+    if not is_alone(replay, number - 1):
+        return False
+    replay.add([TraceJob(job_id=str(number), submit_time=0.0, num_gpus=8, duration=30.0, model="googlenet")])
+    return True
+
+
+def is_alone(replay: Replay, shorts: int) -> bool:
+    """Return whether the long job runs, and all short ones have finished."""
+    progress = replay.progress()
+    return (progress.running, progress.finished) == (1, shorts)
 
 
 class TwoControllers:
@@ -109,9 +118,9 @@ def until(found: Any, words: str, seconds: float = 60.0) -> int:
 
 
 @contextlib.contextmanager
-def competing(program: tuple[str, ...], trace: list[TraceJob]) -> Iterator[tuple[Replay, TwoControllers]]:
-    """Replay the jobs under two controllers until all have ended, then check that nothing is lost."""
-    with Replay("las", trace, OPTIONS) as replay:
+def competing(program: tuple[str, ...]) -> Iterator[tuple[Replay, TwoControllers]]:
+    """Begin with the long job under two controllers; wait until all jobs have ended, then check that nothing is lost."""
+    with Replay("las", [LONG], OPTIONS) as replay:
         replay.stop_controller()
         replay._controller = None
         two = TwoControllers(replay, program)
@@ -134,22 +143,23 @@ def competing(program: tuple[str, ...], trace: list[TraceJob]) -> Iterator[tuple
 
 
 def test_two_controllers_that_both_act_as_leader_do_no_harm() -> None:
-    with competing(UNFENCED, jobs(8, gap=75.0)) as (replay, two):
-        while not replay.over():
-            time.sleep(0.5)
+    with competing(UNFENCED) as (replay, two):
+        submitted = list(itertools.takewhile(lambda number: submit_when_alone(replay, number), range(1, 9)))
+        assert len(submitted) > 2, "the long job was hardly preempted"
+        until(replay.over, "the jobs do not end", 180.0)
         assert two.count_in_logs("leading, in epoch") > 5, "the lead has hardly changed"
 
 
 @pytest.mark.long  # test_controller_standby.py freezes a leader once
 def test_a_leader_frozen_in_the_middle_of_a_transition_does_no_harm() -> None:
     dice = random.Random(SEED)
-    with competing(REGULAR, jobs(10, gap=150.0)) as (replay, two):
-        for _ in itertools.takewhile(lambda _: not replay.over(), range(6)):
+    with competing(REGULAR) as (replay, two):
+        for _ in itertools.takewhile(lambda number: submit_when_alone(replay, number), range(1, 7)):
             leader = two.leader()
             until(lambda: any(job["phase"] for job in two.jobs()) or replay.over(), "there is no transition")
-            time.sleep(dice.uniform(0.0, 0.5))
+            time.sleep(dice.uniform(0.0, 0.5))  # the step at which it is frozen
             two.send(leader, "STOP")
             until(lambda other=1 - leader: two.leads(other), "the other controller does not take over")
-            time.sleep(dice.uniform(0.0, 0.5))
+            time.sleep(dice.uniform(0.0, 0.5))  # how long both act
             two.send(leader, "CONT")
         assert two.count_in_logs("; this controller is a standby now") >= 3, "there were too few takeovers"
