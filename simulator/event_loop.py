@@ -113,7 +113,8 @@ class EventLoop:
             found = replace(found, slowdowns=self._contention.slowdowns())
         if self._nodes and self._nodes.memory:
             found = replace(found, memory=self._nodes.memory.summary())
-        return replace(found, resizes=self._results.resizes()) if self._trace.elastic else found
+        elastic = {"resizes": self._results.resizes(), "held": self._results.held()} if self._trace.elastic else {}
+        return replace(found, **elastic)
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""

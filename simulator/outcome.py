@@ -41,6 +41,7 @@ class Outcome:
         overhead: GPU-seconds without progress, because of preemptions and restarts.
         lost: GPU-seconds of work that node failures undid.
         resizes: Number of changes of the size of each ended job; empty: no job is elastic.
+        held: Seconds on GPUs of each ended job; empty: no job is elastic.
         slowdowns: How much jobs slowed each other; None: that is not simulated.
         memory: The memory that jobs used, by name of the metric; empty: that is not simulated.
     """
@@ -54,5 +55,6 @@ class Outcome:
     overhead: float
     lost: float = 0.0
     resizes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    held: Floats = field(default_factory=lambda: np.zeros(0))
     slowdowns: JobSlowdowns | None = None
     memory: dict[str, float] = field(default_factory=dict)

@@ -21,7 +21,8 @@ RATIOS = ("mean_jct", "median_jct", "p95_jct", "p99_jct", "max_jct", "mean_queue
 def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: float) -> Summary:
     """Return the metrics of an outcome by name.
 
-    Queueing is all the time of a job in which it made no progress. gpu_utilization is GPU-seconds of work / (GPUs x makespan).
+    Queueing is all the time of a job in which it made no progress; of an elastic job, all the time without GPUs.
+    gpu_utilization is GPU-seconds of work / (GPUs x makespan).
     preemption_gpu_seconds are those on GPUs without progress, because of preemptions; lost_gpu_seconds are of work that failures
     undid. Work is that at the requested size; resizes are there where jobs are elastic. The mean slowdowns are there where jobs
     slow each other: 1.2 by interference means that a job took 20% more time because of others on its servers, in the mean of jobs.
@@ -56,8 +57,14 @@ def _slowdowns(found: JobSlowdowns) -> Summary:
 
 
 def queueing(trace: Trace, outcome: Outcome) -> Floats:
-    """Return the seconds of each job without progress, shape (jobs,)."""
+    """Return the seconds of each job without progress, shape (jobs,).
+
+    Of an elastic job those without GPUs: the known duration is that with the GPUs of its request, and it may work faster.
+    """
     delay: Floats = outcome.jct - trace.duration
+    if len(outcome.held):
+        is_elastic = [sizes is not None for sizes in trace.elastic]
+        delay = np.where(is_elastic, outcome.jct - outcome.held, delay)
     return delay
 
 

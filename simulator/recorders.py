@@ -80,10 +80,11 @@ class JobRecorder:
 
     def __init__(self, jobs: int) -> None:
         self._start, self._finish, self._preemptions = [math.nan] * jobs, [math.nan] * jobs, [0] * jobs
-        self._resizes = [0] * jobs
+        self._resizes, self._held = [0] * jobs, [math.nan] * jobs
 
     def add(self, job: SimulatedJob, now: float) -> None:
         """Record a job that ends at `now`."""
+        self._held[job.row] = job.held + now - job.last_start
         self._start[job.row], self._finish[job.row], self._preemptions[job.row] = job.first_start, now, job.preemptions
         self._resizes[job.row] = job.resizes
 
@@ -91,6 +92,10 @@ class JobRecorder:
         """Return first start, end, completion time and preemptions as in `Outcome`."""
         finish = np.array(self._finish)
         return np.array(self._start), finish, finish - trace.submit, np.array(self._preemptions, np.int64)
+
+    def held(self) -> Floats:
+        """Return the seconds on GPUs of each job."""
+        return np.array(self._held)
 
     def resizes(self) -> Ints:
         """Return the changes of size of each job."""

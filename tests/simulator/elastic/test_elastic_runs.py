@@ -17,6 +17,7 @@ from tiresias.scheduler.model import Floats, JobState
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator import ClusterSize, Cost, EventKind, Outcome, Rules, Simulation, Trace, TraceJob, simulate
 from tiresias.simulator.elastic_job import ElasticJob, JobSize, Prediction, Speed, by_steps
+from tiresias.simulator.outcome_metrics import queueing
 
 CLUSTER = ClusterSize(2, 4)
 
@@ -64,6 +65,25 @@ def test_a_job_shrinks_for_another_one_and_grows_again() -> None:
     assert done.finish[0] == pytest.approx(310.0 + 30.0 + (1000.0 - 100.0 - 180.0 / 2.0))
     assert done.resizes.tolist() == [2, 0]
     assert done.preemptions.tolist() == [0, 0]
+
+
+def test_queueing_of_an_elastic_job_is_its_time_without_gpus() -> None:
+    """It takes less time than with the GPUs of its request; of a job of a fixed size it is the time without progress."""
+    grown = job("a", 0.0, 2, 1000.0, ElasticJob(1, 8))
+    trace = Trace.of([grown])
+    assert queueing(trace, simulate(trace, CLUSTER, rules())).tolist() == [0.0]
+    trace = Trace.of([job("f", 0.0, 8, 100.0, None), replace(grown, submit_time=40.0)])
+    done = simulate(trace, CLUSTER, rules())
+    assert done.jct.tolist() == [100.0, 60.0 + 250.0]
+    assert queueing(trace, done).tolist() == [0.0, 60.0]
+
+
+def test_queueing_counts_the_pauses_between_runs_of_an_elastic_job() -> None:
+    first, second = job("a", 0.0, 8, 1000.0, ElasticJob(4, 8)), job("b", 100.0, 4, 200.0, None)
+    trace = Trace.of([first, second])
+    done = simulate(trace, CLUSTER, rules(cost=Cost(pause=10.0, resume=20.0)))
+    assert queueing(trace, done).tolist() == pytest.approx([0.0, 10.0])
+    assert done.held.tolist() == pytest.approx([done.finish[0], 200.0])
 
 
 def test_a_change_of_size_that_does_not_pay_is_not_made() -> None:
