@@ -113,8 +113,9 @@ class EventLoop:
             found = replace(found, slowdowns=self._contention.slowdowns())
         if self._nodes and self._nodes.memory:
             found = replace(found, memory=self._nodes.memory.summary())
-        elastic = {"resizes": self._results.resizes(), "held": self._results.held()} if self._trace.elastic else {}
-        return replace(found, **elastic)
+        if self._trace.elastic:
+            found = replace(found, resizes=self._results.resizes(), held=self._results.held())
+        return found
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""
