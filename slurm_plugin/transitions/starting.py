@@ -75,7 +75,7 @@ class Starting:
     def _hides_limit(self, own: SlurmJob) -> bool:
         """Return whether the record of a job may lack the most nodes that its owner requested.
 
-        slurmctld shows 0 for it from its start on, whatever it keeps to (measured on 26.05). So a pin must not set it.
+        slurmctld shows 0 for it from its start on, whatever it keeps to (measured on 24.11 and 26.05). So a pin must not set it.
         """
         return not own.max_nodes and self._context.backend.booted() >= own.submit_time
 

@@ -310,7 +310,7 @@ def test_a_start_that_slurm_lost_leaves_a_hold_of_the_controller(
 
 
 def test_a_slurmctld_that_was_started_since_shows_no_most_nodes(ledger: Ledger, pending: Make, running: Make) -> None:
-    """Measured on 26.05: NumNodes=2-2 is shown as 2 from the start on; a limit that was removed is a large number."""
+    """Measured on 24.11 and 26.05: NumNodes=2-2 is shown as 2 from the start on; a limit that was removed is a large number."""
     see(ledger, 1001, pending(min_nodes=2, max_nodes=2))
     see(ledger, 1002, pending(min_nodes=2, max_nodes=0))
     assert node_request(ledger) == (2, 2, "")
