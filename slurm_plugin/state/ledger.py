@@ -39,6 +39,7 @@ IMPOSSIBLE = (
 
 
 EVER = Window(0.0, math.inf)
+STARTED_WITHIN_S = 60.0  # from the decision to Slurm's start
 
 
 class Ledger:
@@ -286,13 +287,22 @@ class Ledger:
             return None
         runs = {run.restart: run for run in self._journal.runs(row.key)}
         newest = runs.get(job.restarts)
-        if row.key != _key(job) and not (newest and newest.start == job.start_time):
+        same_run = newest is not None and (newest.start == job.start_time or self._was_started(row, job))
+        if row.key != _key(job) and not same_run:
             return None
         row.ended, row.over = False, 0.0
         self.jobs[job.id], self.runs[row.key] = row, runs
         self.population += 1
         self.save(row)
         return row
+
+    def _was_started(self, row: JobRow, job: SlurmJob) -> bool:
+        """Return whether the controller has started this run of the job.
+
+        The run in the journal may be an earlier one of the same restart count, which a killed slurmctld had forgotten.
+        """
+        starts = (one.began for one in self._journal.starts(row.key) if one.restart == job.restarts)
+        return any(job.submit_time <= began <= job.start_time + 1 <= began + STARTED_WITHIN_S for began in starts)
 
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))

@@ -8,6 +8,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
@@ -336,3 +337,24 @@ def test_a_new_job_of_the_same_id_that_is_not_held_has_no_hold(ledger: Ledger, p
     ledger.jobs["1"].held = True
     see(ledger, 1003, pending(submit_time=1002, priority=100, reason="None"))
     assert not ledger.jobs["1"].held
+
+
+@pytest.mark.parametrize(("began", "key"), [(1020, "1@1000"), (900, "1@1004")])
+def test_an_end_that_slurm_forgot_of_a_run_that_it_counted_twice(
+    ledger: Ledger, journal: Journal, pending: Make, running: Make, began: int, key: str
+) -> None:
+    """slurmctld forgot the first run of a requeued job, then the end of the second one, which has the same restart count."""
+    pin = {"required_nodes": ("gpu01",), "max_nodes": 1}
+    again = {"restarts": 1, "submit_time": 1004}
+    see(ledger, 1001, pending())
+    ledger.jobs["1"].pinned = True
+    ledger.save(ledger.jobs["1"])
+    see(ledger, 1006, running(1005, **again, **pin))
+    see(ledger, 1012, pending(**again, **pin))
+    journal.begin(Intent("1@1000", "1", 1, IntentKind.START, IntentStep.CONFIRM, (("gpu01", 4),), began=began))
+    see(ledger, 1022, running(1021, **again, **pin))
+    see(ledger, 1031, running(1021, state="COMPLETED", end_time=1030, shares=(), **again, **pin))
+    assert ledger.jobs == {}
+    see(ledger, 1040, running(1021, **again, **pin))
+    back = ledger.jobs["1"]
+    assert (back.key, back.required) == (key, "" if key == "1@1000" else "gpu01")
