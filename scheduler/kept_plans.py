@@ -15,7 +15,7 @@ import numpy as np
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.evict.protection import TimedJobs, is_protected
-from tiresias.scheduler.model import Allocations, Jobs, JobState, Nodes, Plan, Snapshot
+from tiresias.scheduler.model import Allocations, Bools, Jobs, JobState, Nodes, Plan, Snapshot
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
@@ -25,7 +25,10 @@ _NOT_COMPARED = (
     "submit", "attained", "ran", "waited", "first_start", "last_start", "preempted", "remaining", "preemption_cost",
     "progress_from", "progress", "starts", "packed_until",
 )  # fmt: skip
-_JOBS = ("state", *(each.name for each in fields(Jobs) if each.name not in _NOT_COMPARED))  # what changes most, first
+COMPARED_JOBS = (
+    "state",
+    *(each.name for each in fields(Jobs) if each.name not in _NOT_COMPARED),
+)  # what changes most, first
 _NODES = tuple(each.name for each in fields(Nodes))
 _TOPOLOGY = tuple(each.name for each in fields(Topology))
 _ALLOCATIONS = tuple(each.name for each in fields(Allocations))
@@ -92,7 +95,7 @@ def differ_in_times_only(one: Snapshot, other: Snapshot) -> bool:
         and not other.quotas
         and one.interference is other.interference
         and one.trained is other.trained
-        and _have_same(one.jobs, other.jobs, _JOBS)
+        and _have_same(one.jobs, other.jobs, COMPARED_JOBS)
         and _have_same(one.allocations, other.allocations, _ALLOCATIONS)
         and _have_same(one.nodes, other.nodes, _NODES)
     )
@@ -100,16 +103,24 @@ def differ_in_times_only(one: Snapshot, other: Snapshot) -> bool:
 
 def depends_on_order(shown: TimedJobs, config: PolicyConfig, policy: Policy) -> bool:
     """Return whether a plan depends on service and times by the order and the protection of the jobs alone."""
+    return not np.any(times_count(shown, config, policy))
+
+
+def times_count(shown: TimedJobs, config: PolicyConfig, policy: Policy) -> Bools:
+    """Return the jobs of which service and times count otherwise than by their order and their protection, shape (jobs,)."""
     jobs = shown.jobs
     plain = config.sizing == "fixed" and config.admission == "shared" and not config.defragment
     plain = plain and config.eviction in _BY_ORDER and not policy.spares
     plain = plain and all(getattr(jobs, name) is None for name in _WITH_TIMES)
-    return plain and not _waits_for_fewest_nodes(shown) and not np.any(policy.drains(jobs, shown.time, config))
+    if not plain:
+        return np.ones(len(jobs), np.bool_)
+    drains = np.asarray(policy.drains(jobs, shown.time, config), np.bool_)
+    return np.broadcast_to(drains | _waits_for_fewest_nodes(shown), (len(jobs),))
 
 
-def _waits_for_fewest_nodes(shown: TimedJobs) -> bool:
+def _waits_for_fewest_nodes(shown: TimedJobs) -> Bools | bool:
     until = shown.jobs.packed_until
-    return until is not None and bool(((shown.jobs.state == JobState.WAITING) & (shown.time < until)).any())
+    return False if until is None else (shown.jobs.state == JobState.WAITING) & (shown.time < until)
 
 
 def _have_same(one: object, other: object, columns: tuple[str, ...]) -> bool:

@@ -16,13 +16,16 @@ import numpy as np
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.idle_pools import PooledGpus, idle_plan, idle_pools
+from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.kept_plans import KeptPlans, depends_on_order
-from tiresias.scheduler.model import Ints, Plan, Quota, Snapshot
+from tiresias.scheduler.model import Bools, Ints, Plan, Quota, Snapshot
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
+from tiresias.scheduler.rank.kept_order import KeptOrders
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reason_codes import Reason
 from tiresias.scheduler.reasons import BLOCKED
+from tiresias.scheduler.unchanged_pools import JobPairs, pools_with_other_ranks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,6 +165,8 @@ def decide_each(
     seen: Callable[[int, tuple[Quota, ...]], Snapshot],
     kept: KeptDecisions | None = None,
     only_times_differ: bool = False,
+    unchanged: Callable[[PooledJobs], UnchangedPools | None] | None = None,
+    expect: Callable[[Sequence[int]], object] | None = None,
 ) -> PoolDecisions:
     """Decide on each pool in turn.
 
@@ -175,22 +180,49 @@ def decide_each(
         seen: Returns the snapshot that a pool sees, from its index and what is left of the limits.
         kept: What was decided before; None: nothing was.
         only_times_differ: Whether all that the pools see is what they saw then but for service and times, and there are no limits.
+        unchanged: Returns the pools of which this holds; None: it is not known.
+        expect: Called with the indices of the pools whose snapshots are needed.
     """
-    ranks, kept = PoolRanks(pooled), kept or KeptDecisions()
+    kept = kept or KeptDecisions()
+    ranks = PoolRanks(pooled, kept.orders)
     if only_times_differ and (again := kept.again(ranks, pools, seen)) is not None:
         return again
-    found, parts = idle_pools(ranks, gpus_of, quotas), list[PoolDecision]()
+    found = idle_pools(ranks, gpus_of, quotas)
+    same = None if unchanged is None or kept.newest is None else unchanged(pooled)
+    plans = {} if same is None else kept.plans_of(ranks, ~found.idle, same)
+    if expect is not None:
+        expect([at for at in np.flatnonzero(~found.idle).tolist() if at not in plans])
+    parts = list[PoolDecision]()
     for at, (pool, is_idle) in enumerate(zip(pools, found.idle.tolist(), strict=True)):
-        ranking = partial(ranks.of, at, pool.jobs)
+        ranking, own = partial(ranks.of, at, pool.jobs), partial(seen, at, quotas)
         if is_idle:
-            parts.append(IdlePool(pool, partial(seen, at, quotas), ranking))
-            continue
-        own = seen(at, quotas)
-        plan = kept.plans.decide(at, own, pool.config, pool.policy, ranking())
-        parts.append(PoolDecision(pool, own, numbered(plan, own, pool)))
-        quotas = tuple(quota_without(quota, parts[-1]) for quota in quotas)
+            parts.append(IdlePool(pool, own, ranking))
+        elif at in plans:
+            parts.append(KeptPool(pool, own, plans[at]))
+        else:
+            parts.append(_decided(at, pool, own(), ranking(), kept))
+            quotas = tuple(quota_without(quota, parts[-1]) for quota in quotas)
     kept.newest = PoolDecisions(tuple(parts), ranks, found.blocked, quotas)
     return kept.newest
+
+
+def _decided(at: int, pool: NodePool, own: Snapshot, ranking: Ranking | None, kept: KeptDecisions) -> PoolDecision:
+    """Decide on one pool."""
+    plan = kept.plans.decide(at, own, pool.config, pool.policy, ranking)
+    return PoolDecision(pool, own, numbered(plan, own, pool))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnchangedPools:
+    """Pools that see what they saw at the newest decision but for service and times.
+
+    Attributes:
+        pairs: The jobs of both snapshots.
+        pools: Which pools, shape (pools,).
+    """
+
+    pairs: JobPairs
+    pools: Bools
 
 
 class KeptDecisions:
@@ -198,11 +230,13 @@ class KeptDecisions:
 
     Attributes:
         plans: The plans by index of the pool.
+        orders: The orders of their jobs.
         newest: All of them; None: there are none yet.
     """
 
-    def __init__(self) -> None:
-        self.plans = KeptPlans()
+    def __init__(self, rows: JobRows | None = None) -> None:
+        """`rows`: as of `KeptOrder`."""
+        self.plans, self.orders = KeptPlans(), KeptOrders(rows)
         self.newest: PoolDecisions | None = None
 
     def again(
@@ -218,6 +252,17 @@ class KeptDecisions:
             idle = isinstance(part, IdlePool)
             parts.append(IdlePool(pool, own, ranking) if idle else KeptPool(pool, own, part.plan))
         return PoolDecisions(tuple(parts), ranks, before.blocked, before.quotas, kept=True)
+
+    def plans_of(self, ranks: PoolRanks, busy: Bools, unchanged: UnchangedPools) -> dict[int, Plan]:
+        """Return the newest plans of the busy pools for which service and times do not count. O(jobs)."""
+        before = self.newest
+        if before is None or not ranks.pooled.has_stages_of(before.ranks.pooled):
+            return {}
+        chosen = unchanged.pools & busy
+        if chosen.any():
+            chosen &= ~pools_with_other_ranks(ranks, before.ranks, unchanged.pairs, chosen)
+        plans = {at: before.parts[at] for at in np.flatnonzero(chosen).tolist()}
+        return {at: part.plan for at, part in plans.items() if not isinstance(part, IdlePool)}
 
 
 def _count_as(ranks: PoolRanks, before: PoolRanks) -> bool:

@@ -13,9 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.known_keys import KnownKeys
 from tiresias.scheduler.model import Bools, Ints, Jobs, Snapshot
 from tiresias.scheduler.rank.idle_gpus import demotion_key, ranking_of
-from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, SortKeys, ordered
+from tiresias.scheduler.rank.kept_order import KeptOrders
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, SortKeys
 from tiresias.scheduler.table_rows import rows_of
 
 
@@ -49,10 +51,20 @@ class PooledJobs:
         jobs: All jobs, as their pools see them.
         pool: Index of each job's pool, shape (jobs,); -1: it is in none.
         stages: Configuration and policy of each pool.
+        known: Keys of the jobs at this time, as others see them; None: none are known.
+        computed: The newest keys of all jobs that have been computed here.
     """
 
-    def __init__(self, time: float, jobs: Jobs, pool: Ints, stages: Sequence[tuple[PolicyConfig, Policy]]) -> None:
-        self.time, self.jobs, self.pool, self.stages = time, jobs, pool, stages
+    def __init__(
+        self,
+        time: float,
+        jobs: Jobs,
+        pool: Ints,
+        stages: Sequence[tuple[PolicyConfig, Policy]],
+        known: KnownKeys | None = None,
+    ) -> None:
+        self.time, self.jobs, self.pool, self.stages, self.known = time, jobs, pool, stages, known
+        self.computed: KnownKeys | None = None
 
     def has_stages_of(self, other: PooledJobs) -> bool:
         """Return whether the pools have the configurations and the policies of others."""
@@ -89,8 +101,9 @@ class PoolRanks:
         ranked: Whether the order of each pool is known, shape (pools,): its policy has keys.
     """
 
-    def __init__(self, pooled: PooledJobs) -> None:
-        self.pooled = pooled
+    def __init__(self, pooled: PooledJobs, kept: KeptOrders | None = None) -> None:
+        """`kept`: the orders of the decision before."""
+        self.pooled, self._kept = pooled, kept or KeptOrders()
         self.ranked: Bools = np.array([_has_keys(policy) for _, policy in pooled.stages], np.bool_)
 
     @cached_property
@@ -139,9 +152,8 @@ class PoolRanks:
             rows = np.flatnonzero(each.of_job)
             keys, now_promoted = _sort_keys(pooled, each, rows)
             queue[rows], promoted[rows] = keys[each.queue_key], now_promoted
-            ids = pooled.jobs.id if len(rows) == count else list(map(pooled.jobs.id.__getitem__, rows.tolist()))
             last = [key[rows] for key in demotion_key(pooled.jobs)]
-            own = rows[ordered([pooled.pool[rows], *last, *keys], ids)]
+            own = self._kept.of(int(each.pools[0])).of([pooled.pool[rows], *last, *keys], rows, pooled.jobs.id)
             if len(own) == len(order):
                 order = own
             else:
@@ -154,13 +166,28 @@ class PoolRanks:
         return np.argsort(self.pooled.pool, kind="stable")[len(self.pooled.jobs) - int(self.first[-1]) :]
 
 
-def order_among(snapshot: Snapshot, chosen: Bools, config: PolicyConfig, policy: Policy) -> Ints:
+def order_among(
+    snapshot: Snapshot,
+    chosen: Bools,
+    config: PolicyConfig,
+    policy: Policy,
+    known: KnownKeys | None = None,
+    kept: KeptOrders | None = None,
+) -> Ints:
     """Return the rows of some jobs in the order in which a policy ranks them among all, the most urgent first.
 
-    O(chosen jobs log chosen jobs), for a policy without keys O(jobs log jobs). `chosen`: which jobs, shape (jobs,).
+    O(chosen jobs log chosen jobs), for a policy without keys O(jobs log jobs).
+
+    Args:
+        snapshot: All jobs.
+        chosen: Which of them, shape (jobs,).
+        config: The configuration of the policy.
+        policy: The policy.
+        known: Keys of the jobs.
+        kept: The order of the decision before.
     """
     pool = np.where(chosen, 0, -1)
-    ranks = PoolRanks(PooledJobs(snapshot.time, snapshot.jobs, pool, [(config, policy)]))
+    ranks = PoolRanks(PooledJobs(snapshot.time, snapshot.jobs, pool, [(config, policy)], known), kept)
     if ranks.ranked[0]:
         return ranks.order
     order = ranking_of(policy, snapshot, config).order
@@ -173,9 +200,13 @@ def _has_keys(policy: Policy) -> bool:
 
 def _sort_keys(pooled: PooledJobs, alike: AlikePools, rows: Ints) -> tuple[SortKeys, Bools]:
     """Return the keys of some of the jobs, and which are promoted. For most of them, those of all are computed."""
-    policy, jobs = alike.policy, pooled.jobs
+    policy, jobs, known = alike.policy, pooled.jobs, pooled.known
     assert isinstance(policy, IncrementalPolicy), "as `ranked` has it"
-    if 2 * len(rows) < len(jobs):
+    if known is not None and known.config == alike.config and known.policy is policy:
+        keys, promoted = known.of(jobs, rows)
+    elif 2 * len(rows) < len(jobs):
         return policy.sort_keys(rows_of(jobs, rows), pooled.time, alike.config)
-    keys, promoted = policy.sort_keys(jobs, pooled.time, alike.config)
+    else:
+        keys, promoted = policy.sort_keys(jobs, pooled.time, alike.config)
+        pooled.computed = KnownKeys(jobs, pooled.time, alike.config, policy, keys, promoted)
     return (keys, promoted) if len(rows) == len(jobs) else ([key[rows] for key in keys], promoted[rows])

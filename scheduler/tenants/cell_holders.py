@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -15,8 +14,25 @@ from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
+class KeptHolderRows:
+    """The rows of the guaranteed jobs of each VC. They are looked up again where its gangs or the rows of the jobs have changed."""
+
+    def __init__(self) -> None:
+        self._row_of: Mapping[str, int] = {}
+        self._of: dict[str, tuple[HeldNodes, Ints]] = {}
+
+    def of(self, owners: Sequence[str], held: Sequence[HeldNodes], row_of: Mapping[str, int]) -> Ints:
+        """Return the rows, VC by VC. O(jobs of the changed VCs) in Python. `row_of`: one object while the jobs are the same."""
+        if row_of is not self._row_of:
+            self._row_of, self._of = row_of, {}
+        for name, each in zip(owners, held, strict=True):
+            if name not in self._of or self._of[name][0] is not each:
+                self._of[name] = each, np.array([row_of[job] for job in each.names], np.int64)
+        return np.concatenate([self._of[name][1] for name in owners])
+
+
 class CellHolders:
-    """The guaranteed jobs of all VCs. O(jobs with cells), in Python, and O(jobs) in numpy.
+    """The guaranteed jobs of all VCs. O(jobs) in numpy, and what `KeptHolderRows` looks up.
 
     Attributes:
         row_of: The row of each job.
@@ -32,13 +48,14 @@ class CellHolders:
         occupancy: CellOccupancy,
         nodes: Mapping[str, VirtualNodes],
         owners: Sequence[str],
+        kept: KeptHolderRows | None = None,
     ) -> None:
-        """`row_of`: the row of each job. `owners`: the VCs in the order of the tenants."""
-        self.row_of = row_of
+        """`row_of`: the row of each job. `owners`: the VCs in the order of the tenants. `kept`: the rows that are known."""
+        self.row_of, self._kept = row_of, kept or KeptHolderRows()
         self.bindings = {name: nodes[name].bindings for name in owners}
         self._total = [nodes[name].total for name in owners]
         held = [each.held for each in self.bindings.values()]
-        self.rows = self._rows_of(held)
+        self.rows = self._kept.of(owners, held, row_of)
         self.count: Ints = np.concatenate([each.count for each in held])
         self.owns: Bools = np.zeros(len(row_of), np.bool_)
         self.owns[self.rows] = True
@@ -46,14 +63,20 @@ class CellHolders:
         self.without_cells[occupancy.rows_with_gpus] = True
         self.without_cells[self.rows[self.count > 0]] = False
 
-    def _rows_of(self, held: Sequence[HeldNodes]) -> Ints:
-        names = chain.from_iterable([each.names for each in held])
-        return np.array(list(map(self.row_of.__getitem__, names)), np.int64)
-
     @cached_property
     def job(self) -> Ints:
         """The row of the job of each virtual node on which a job holds GPUs, VC by VC."""
         return np.repeat(self.rows, self.count)
+
+    def jobs_of(self, name: str) -> Ints:
+        """Return those of one VC."""
+        return self.job[self._ranges[name]]
+
+    @cached_property
+    def _ranges(self) -> Mapping[str, slice]:
+        """Where the virtual nodes with jobs of each VC are in `job`."""
+        ends = np.cumsum([len(each.held.at) for each in self.bindings.values()]).tolist()
+        return {name: slice(first, end) for name, first, end in zip(self.bindings, (0, *ends), ends, strict=False)}
 
     def gpus(self) -> PooledGpus:
         """Return what the VCs own, and what the jobs hold of it."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import compress
 
 import numpy as np
 
@@ -44,6 +43,7 @@ class CellOccupancy:
         outdated: Whether the cells could not be left as the snapshot shows them: this object can follow no other one.
         places: For each VC the places of its virtual nodes among them.
         held: The cells of the guaranteed gangs of each VC, by name.
+        changed: The rows of the jobs with GPUs that hold or show something else than in the snapshot before.
         changes: For each VC how often these have changed; while hardware is bad, how often they may be bound to other hardware.
     """
 
@@ -55,6 +55,7 @@ class CellOccupancy:
         self.places = {name: tree.places() for name, tree in self.clusters.cells.clusters.items()}
         self.held: dict[str, dict[str, HeldCells]] = {name: {} for name in spec.virtual_clusters}
         self.changes = dict.fromkeys(self.held, 0)
+        self.changed: Ints = np.empty(0, np.int64)
         self._reader, self._before = HeldGangsReader(), NO_GANGS
         self._lost: set[str] = set()
         self._lazy_preemptions = 0  # those that `_find_lost` has seen
@@ -104,12 +105,12 @@ class CellOccupancy:
         """Return what is shown of the jobs of which something else was shown before; None: nothing."""
         found: dict[str, ShownGang | None] = {}
         is_changed = gangs.changed(self._before)
-        if len(gangs.ids) - np.count_nonzero(is_changed) < len(self._before.ids):
-            gone = self._before.places_in(gangs) < 0
-            found = dict.fromkeys(compress(self._before.ids, gone.tolist()))
-        for at in np.flatnonzero(is_changed).tolist():
-            row = int(gangs.rows[at])
-            found[gangs.ids[at]] = shown_gang(snapshot, row, of_jobs.name(row), gangs.allocations(at))
+        if len(gangs) - np.count_nonzero(is_changed) < len(self._before):
+            gone = np.flatnonzero(self._before.places_in(gangs) < 0)
+            found = dict.fromkeys(map(self._before.id, gone.tolist()))
+        self.changed = gangs.rows[is_changed]
+        for at, row in zip(np.flatnonzero(is_changed).tolist(), self.changed.tolist(), strict=True):
+            found[gangs.id(at)] = shown_gang(snapshot, row, of_jobs.name(row), gangs.allocations(at))
         return {name: gang for name, gang in found.items() if self.shown.get(name) != gang}
 
     def _changed_unmanaged(self, snapshot: Snapshot) -> dict[str, ShownGang | None]:

@@ -59,7 +59,7 @@ class HardwareRows:
     def held(self, job: Ints, node: Ints, gpus: Ints) -> Floats:
         """Return the CPUs and MiB that belong to some of the GPUs that jobs hold on nodes; 0 where they hold none there.
 
-        O(triples x log allocations), and for the first call O(allocations x log allocations).
+        O(allocations), and O(log allocations) for each of those of these jobs.
 
         Args:
             job: Rows of the jobs, shape (triples,).
@@ -69,7 +69,7 @@ class HardwareRows:
         Returns:
             Shape (triples, 2).
         """
-        keys, amount = self._held
+        keys, amount = self._held_by(job)
         key = job * len(self.nodes) + node
         at = np.searchsorted(keys, key, side="right") - 1
         is_held = (at >= 0) & (node >= 0)
@@ -79,10 +79,11 @@ class HardwareRows:
         found[is_held] = np.stack(others, axis=1) * np.minimum(gpus[is_held] / np.maximum(every, 1.0), 1.0)[:, None]
         return found
 
-    @cached_property
-    def _held(self) -> tuple[Ints, Floats]:
-        """Job and node of each allocation as one number, sorted, and its GPUs, CPUs and MiB."""
-        held = self._allocations
-        key = held.job * len(self.nodes) + held.node
+    def _held_by(self, jobs: Ints) -> tuple[Ints, Floats]:
+        """Job and node of each allocation of some jobs as one number, sorted, and its GPUs, CPUs and MiB."""
+        held, chosen = self._allocations, np.zeros(len(self._snapshot.jobs), np.bool_)
+        chosen[jobs] = True
+        rows = np.flatnonzero(chosen[held.job])
+        key = held.job[rows] * len(self.nodes) + held.node[rows]
         order = np.argsort(key, kind="stable")
-        return key[order], held.resources.amount[order, :COUNTED]
+        return key[order], held.resources.amount[rows[order], :COUNTED]

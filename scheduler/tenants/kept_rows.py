@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,21 +11,13 @@ from tiresias.scheduler.tenants.tenant_rules import JobTenants, tenants_by_name
 
 
 class KeptRows:
-    """The rows, the tenants and the requests of the jobs, for one snapshot after the other."""
+    """The tenants and the requests of the jobs, for one snapshot after the other."""
 
     def __init__(self) -> None:
-        self._ids: Sequence[str] = ()
-        self._row_of: Mapping[str, int] = {}
         self._clusters: Sequence[str] | None = ()
         self._tenants = JobTenants((), np.empty(0, np.int64))
         self._requests: Sequence[Request] = ()
         self._distinct: Sequence[Request] = ()
-
-    def row_of(self, ids: Sequence[str]) -> Mapping[str, int]:
-        """Return the row of each job by its id."""
-        if ids != self._ids:
-            self._ids, self._row_of = ids, dict(zip(ids, range(len(ids)), strict=True))
-        return self._row_of
 
     def tenants(self, jobs: Jobs, names: tuple[str, ...]) -> JobTenants:
         """Return the tenant of each job, as `tenants_by_name`."""

@@ -63,7 +63,7 @@ def decide_opportunistic(
         return replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations)
 
     return decide_each(
-        PooledJobs(snapshot.time, shown, of_job, [(config, policy)]),
+        PooledJobs(snapshot.time, shown, of_job, [(config, policy)], owners.pools.ranks.pooled.computed),
         [pool],
         lambda: gpus_of(left(), [pool], of_job),
         owners.pools.quotas,

@@ -12,7 +12,14 @@ import numpy as np
 
 from tiresias.scheduler.idle_pools import PooledGpus
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Quota, Snapshot, Start
-from tiresias.scheduler.pool_decisions import KeptDecisions, NodePool, PoolDecision, PoolDecisions, decide_each
+from tiresias.scheduler.pool_decisions import (
+    KeptDecisions,
+    NodePool,
+    PoolDecision,
+    PoolDecisions,
+    UnchangedPools,
+    decide_each,
+)
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.tenants.cell_changes import ChosenNodes
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_of_owner
@@ -59,6 +66,8 @@ def decide_owners(
     own_snapshot: Callable[[str, tuple[Quota, ...]], Snapshot],
     kept: KeptDecisions | None = None,
     only_times_differ: bool = False,
+    unchanged: Callable[[PooledJobs], UnchangedPools | None] | None = None,
+    expect: Callable[[Sequence[str]], object] | None = None,
 ) -> OwnersDecision:
     """Decide on each VC in turn.
 
@@ -71,6 +80,8 @@ def decide_owners(
         own_snapshot: Returns the snapshot of a VC, from what the VCs before it leave of Slurm's limits.
         kept: What they decided before; None: nothing.
         only_times_differ: Whether they see what they saw then but for service and times.
+        unchanged: Returns the VCs of which this holds; None: it is not known.
+        expect: Called with the VCs whose snapshots are needed.
     """
     pools, queues = list[NodePool](), 0
     for tenant in tenants:
@@ -88,6 +99,8 @@ def decide_owners(
         lambda at, left: own_snapshot(names[at], left),
         kept,
         only_times_differ,
+        unchanged,
+        None if expect is None else lambda indices: expect([names[at] for at in indices]),
     )
     return OwnersDecision(found, queues)
 

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.kept_plans import differ_in_times_only
 from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
-from tiresias.scheduler.pool_decisions import IdlePool, KeptDecisions, PoolDecision
-from tiresias.scheduler.pool_ranks import order_among
-from tiresias.scheduler.tenants.cell_holders import CellHolders
+from tiresias.scheduler.pool_decisions import IdlePool, KeptDecisions, PoolDecision, UnchangedPools
+from tiresias.scheduler.pool_ranks import PooledJobs, order_among
+from tiresias.scheduler.rank.kept_order import KeptOrders
+from tiresias.scheduler.tenants.cell_holders import CellHolders, KeptHolderRows
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cell_rows import CellRows
@@ -38,8 +40,9 @@ from tiresias.scheduler.tenants.tenant_decision import (
     seen_by_owners,
 )
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_inside
 from tiresias.scheduler.tenants.tenant_rules import JobTenants, may_be_opportunistic
+from tiresias.scheduler.tenants.unchanged_owners import OwnersView, unchanged_owners
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
@@ -77,9 +80,12 @@ class VirtualClusterRule:
         """`declared`: the VCs. Whether they fit is checked with the first nodes."""
         self._declared = {tenant.name: tenant for tenant in declared}
         self._cells: _Cells | None = None
-        self._kept = KeptRows()
-        self._of_owners, self._of_others, self._starts = KeptDecisions(), KeptDecisions(), KeptStarts()
+        self._kept, self._rows = KeptRows(), JobRows()
+        self._of_owners, self._of_others = KeptDecisions(self._rows), KeptDecisions(self._rows)
+        self._holder_rows = KeptHolderRows()
+        self._starts, self._orders = KeptStarts(), KeptOrders(self._rows)
         self._newest: _Shown | None = None
+        self._view: OwnersView | None = None
         self.cells_built = 0
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -89,13 +95,21 @@ class VirtualClusterRule:
             UsageError: The cells of the VCs do not fit the nodes.
         """
         cells, names = self._cells_of(snapshot), tuple(tenant.name for tenant in tenants)
+        self._rows.follow(snapshot.jobs.id)
         of_jobs = self._kept.tenants(snapshot.jobs, names)
         holders, again = self._holders(snapshot, of_jobs, cells)
         owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders, again)
         opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
         guaranteed, kept = self._starts.of(
-            lambda chosen: order_among(snapshot, chosen, outside.config, outside.policy),
+            lambda chosen: order_among(
+                snapshot,
+                chosen,
+                config_inside(outside.config),
+                outside.policy,
+                owners.pools.ranks.pooled.computed,
+                self._orders,
+            ),
             lambda order: _bound(snapshot, cells, of_jobs, holders, owners, opportunistic, order),
             only_times_differ=owners.pools.kept,
         )
@@ -115,8 +129,7 @@ class VirtualClusterRule:
         if newest is not None and same and differ_in_times_only(newest.snapshot, snapshot):
             return newest.holders, True
         cells.occupancy.follow(snapshot, of_jobs)
-        row_of = self._kept.row_of(snapshot.jobs.id)
-        return CellHolders(row_of, cells.occupancy, cells.nodes, of_jobs.owners), False
+        return CellHolders(self._rows.of, cells.occupancy, cells.nodes, of_jobs.owners, self._holder_rows), False
 
     def _decided_by_owners(
         self,
@@ -132,7 +145,27 @@ class VirtualClusterRule:
         pinned = cells.occupancy.clusters.cells.pinned_nodes
         requests = self._kept.distinct(snapshot.jobs.request)
         own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned, requests)
-        return decide_owners(snapshot, tenants, of_jobs, seen, holders.gpus, own.of, self._of_owners, only_times_differ)
+        changed = cells.occupancy.changed[:0] if only_times_differ else cells.occupancy.changed
+        view, self._view = self._view, None  # nothing is known again unless the decisions are made
+
+        def unchanged(pooled: PooledJobs) -> UnchangedPools | None:
+            now = OwnersView(snapshot, holders, own.hardware, pooled, changed)
+            return None if view is None else unchanged_owners(now, view, self._rows)
+
+        found = decide_owners(
+            snapshot,
+            tenants,
+            of_jobs,
+            seen,
+            holders.gpus,
+            own.of,
+            self._of_owners,
+            only_times_differ,
+            unchanged,
+            own.expect,
+        )
+        self._view = OwnersView(snapshot, holders, own.hardware, found.pools.ranks.pooled, changed)
+        return found
 
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return the cells as the newest snapshot shows them; None before the first decision."""
