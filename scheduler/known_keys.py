@@ -36,14 +36,13 @@ class KnownKeys:
     promoted: Bools
 
     def of(self, jobs: Jobs, rows: Ints) -> tuple[SortKeys, Bools]:
-        """Return keys and promoted jobs that hold for some rows, shape (jobs,). `jobs`: the same jobs as they are shown now."""
-        own = rows[self._differ(jobs)[rows]]
+        """Return the keys of some jobs, and which are promoted, shape (rows,). `jobs`: the same jobs as they are shown now."""
+        own = np.flatnonzero(self._differ(jobs)[rows])
+        known = [column[rows] for column in (self.promoted, *self.keys)]
         if not len(own):
-            return self.keys, self.promoted
-        keys, promoted = self.policy.sort_keys(rows_of(jobs, own), self.time, self.config)
-        known = [
-            _with(column, own, new) for column, new in zip((self.promoted, *self.keys), (promoted, *keys), strict=True)
-        ]
+            return known[1:], self.promoted[rows]
+        keys, promoted = self.policy.sort_keys(rows_of(jobs, rows[own]), self.time, self.config)
+        known = [_with(column, own, new) for column, new in zip(known, (promoted, *keys), strict=True)]
         return known[1:], known[0].astype(np.bool_)
 
     def _differ(self, jobs: Jobs) -> Bools:

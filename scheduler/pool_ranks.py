@@ -203,10 +203,9 @@ def _sort_keys(pooled: PooledJobs, alike: AlikePools, rows: Ints) -> tuple[SortK
     policy, jobs, known = alike.policy, pooled.jobs, pooled.known
     assert isinstance(policy, IncrementalPolicy), "as `ranked` has it"
     if known is not None and known.config == alike.config and known.policy is policy:
-        keys, promoted = known.of(jobs, rows)
-    elif 2 * len(rows) < len(jobs):
+        return known.of(jobs, rows)
+    if 2 * len(rows) < len(jobs):
         return policy.sort_keys(rows_of(jobs, rows), pooled.time, alike.config)
-    else:
-        keys, promoted = policy.sort_keys(jobs, pooled.time, alike.config)
-        pooled.computed = KnownKeys(jobs, pooled.time, alike.config, policy, keys, promoted)
+    keys, promoted = policy.sort_keys(jobs, pooled.time, alike.config)
+    pooled.computed = KnownKeys(jobs, pooled.time, alike.config, policy, keys, promoted)
     return (keys, promoted) if len(rows) == len(jobs) else ([key[rows] for key in keys], promoted[rows])

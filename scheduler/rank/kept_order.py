@@ -98,8 +98,7 @@ def reordered(keys: SortKeys, rows: Ints, ids: Sequence[str], before: Ints) -> I
     bad = np.flatnonzero(~compared.rise(before[:-1], before[1:]))
     if len(bad) + np.count_nonzero(new) > len(rows) // _MOVED_SHARE + 1:
         return None
-    left = np.ones(len(before), np.bool_)
-    left[bad] = left[bad + 1] = False
+    left = compared.in_order(before, bad)
     new[before[~left]] = True
     found = compared.inserted(before[left], np.flatnonzero(new).tolist()) if new.any() else before
     after = np.full(len(rows), -1, np.int64)  # the next one of each before
@@ -157,6 +156,20 @@ class _Compared:
         found: str = self._ids[self._rows[place]]
         return found
 
+    def in_order(self, order: Ints, bad: Ints) -> Bools:
+        """Return the jobs of an order that are likely to be in place, shape (jobs,).
+
+        Args:
+            order: The jobs.
+            bad: The places of those that do not go before the next one.
+        """
+        found = np.ones(len(order), np.bool_)
+        inside = bad[(bad > 0) & (bad + 1 < len(order))]
+        is_first = self.rise(order[inside - 1], order[inside + 1])  # without it the others are in order
+        found[bad] = False
+        found[inside[~is_first]], found[inside[~is_first] + 1] = True, False
+        return found
+
     def inserted(self, order: Ints, new: Sequence[int]) -> Ints:
         """Return an order with some more jobs."""
         new = sorted(new, key=self._of_job)
@@ -164,7 +177,7 @@ class _Compared:
 
     def _of_job(self, place: int) -> tuple[Any, ...]:
         """Return what compares one job with others."""
-        keys = [key[place] for key in self._keys]
+        keys = [key.item(place) for key in self._keys]
         if self._first >= 0:
             value = keys[self._first]
             keys[self._first] = (True, place) if value != value else (False, value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import compress
 
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
+from tiresias.scheduler.tenants.suggested_nodes import SuggestedNodes
 
 _ROUNDING = 1e-6
 
@@ -24,7 +24,7 @@ class HardwareDemand:
         self._snapshot, self._removable = snapshot, removable
         self._free = snapshot.nodes.free.amount[:, :COUNTED]
         self._promised: dict[int, list[float]] = {}  # by row of the node
-        self._suggested: dict[tuple[int, int], frozenset[str] | None] = {}
+        self._suggested: dict[tuple[int, int], SuggestedNodes | None] = {}
         self._with_features: dict[frozenset[str], Bools] = {}
 
     @property
@@ -43,7 +43,7 @@ class HardwareDemand:
     def _available(self) -> Floats:
         return self._free + _held_by(self._snapshot, self._removable)
 
-    def suggested(self, request: Request, gpus: int) -> frozenset[str] | None:
+    def suggested(self, request: Request, gpus: int) -> SuggestedNodes | None:
         """Return the nodes that can give so many GPUs to such a job; None: all. O(nodes) for each new request."""
         key = (id(request), gpus)  # the snapshot keeps its requests, and equal ones are mostly one object
         if key not in self._suggested:
@@ -54,10 +54,12 @@ class HardwareDemand:
         """Return what is free on each node, or held by jobs that may be removed, shape (nodes, 3)."""
         return self._available
 
-    def _nodes_for(self, request: Request, gpus: int) -> frozenset[str] | None:
+    def _nodes_for(self, request: Request, gpus: int) -> SuggestedNodes | None:
         nodes = self._snapshot.nodes
-        need = np.array([0.0, *amounts(request, gpus)[1:]])  # the GPUs of a node are in its cells
-        enough = (self._available + _ROUNDING >= need).all(axis=1) & nodes.usable
+        need = (0.0, *amounts(request, gpus)[1:])  # the GPUs of a node are in its cells
+        enough = nodes.usable.copy()
+        for there, needed in zip(self._available.T, need, strict=True):
+            enough &= there + _ROUNDING >= needed
         if request.features:
             enough &= self._having(request.features)
         enough[self._rows(request.excluded | request.closed)] = False
@@ -65,7 +67,7 @@ class HardwareDemand:
             named = np.zeros(len(nodes), np.bool_)
             named[self._rows(request.nodes)] = True
             enough &= named
-        return None if enough.all() else frozenset(compress(nodes.name, enough.tolist()))
+        return None if enough.all() else SuggestedNodes(self._row, enough)
 
     def _having(self, features: frozenset[str]) -> Bools:
         """Return the nodes with all these features, shape (nodes,)."""

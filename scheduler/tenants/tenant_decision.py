@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.idle_pools import PooledGpus
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Quota, Snapshot, Start
 from tiresias.scheduler.pool_decisions import (
@@ -83,10 +84,13 @@ def decide_owners(
         unchanged: Returns the VCs of which this holds; None: it is not known.
         expect: Called with the VCs whose snapshots are needed.
     """
-    pools, queues = list[NodePool](), 0
+    pools, queues, configs = list[NodePool](), 0, dict[int, PolicyConfig]()
     for tenant in tenants:
         if tenant.name != OUTSIDE:
-            config, rows = config_of_owner(tenant.config), of_jobs.rows[tenant.name]
+            config = configs.get(id(tenant.config)) or config_of_owner(
+                tenant.config
+            )  # a hash of a configuration takes a while
+            configs[id(tenant.config)], rows = config, of_jobs.rows[tenant.name]
             pools.append(NodePool(rows, np.empty(0, np.int64), config, tenant.policy, queues))
             queues += len(tenant.config.limits) + 1
     names = of_jobs.owners
