@@ -20,6 +20,8 @@ from tiresias.scheduler.rank.kept_order import KeptOrders
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, SortKeys
 from tiresias.scheduler.table_rows import rows_of
 
+_FEW_SHARE = 20  # the keys of fewer than one job in so many are computed sooner than compared with known ones
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlikePools:
@@ -202,7 +204,8 @@ def _sort_keys(pooled: PooledJobs, alike: AlikePools, rows: Ints) -> tuple[SortK
     """Return the keys of some of the jobs, and which are promoted. For most of them, those of all are computed."""
     policy, jobs, known = alike.policy, pooled.jobs, pooled.known
     assert isinstance(policy, IncrementalPolicy), "as `ranked` has it"
-    if known is not None and known.config == alike.config and known.policy is policy:
+    few = len(rows) * _FEW_SHARE < len(jobs)
+    if not few and known is not None and known.policy is policy and known.config == alike.config:
         return known.of(jobs, rows)
     if 2 * len(rows) < len(jobs):
         return policy.sort_keys(rows_of(jobs, rows), pooled.time, alike.config)

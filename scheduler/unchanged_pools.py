@@ -49,8 +49,10 @@ class JobPairs:
         """Return which of them differ in a column, shape (jobs of both,). All do if the columns are of different kinds."""
         if (now is before and self.same) or (now is None and before is None) or not len(self.now):
             return np.zeros(len(self.now), np.bool_)
-        if type(now) is not type(before) or not len(now) == len(before) > 0:
-            return np.full(len(self.now), not len(now) == len(before) == 0)
+        if type(now) is not type(before) or bool(len(now)) != bool(len(before)):
+            return np.ones(len(self.now), np.bool_)
+        if not len(now):
+            return np.zeros(len(self.now), np.bool_)
         if isinstance(now, np.ndarray):
             found: Bools = (now != before) if self.same else now[self.now] != before[self.before]
             return found

@@ -17,6 +17,7 @@ from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.rank.policy import SortKeys, natural, ordered
 
 _MOVED_SHARE = 200  # up to one job of so many is placed anew; for more of them a sort is faster
+_FEW = 50  # jobs, of which a sort takes no longer
 _MOST_TIES = 200  # neighbours that are compared by their ids
 
 
@@ -37,7 +38,7 @@ class KeptOrder:
             rows: The rows of these jobs, rising, shape (jobs,).
             ids: The ids of all jobs.
         """
-        found = self._again(keys, rows, ids) if len(self._order) else None
+        found = self._again(keys, rows, ids) if len(self._order) and len(rows) > _FEW else None
         if found is None:
             own = ids if len(rows) == len(ids) else list(map(ids.__getitem__, rows.tolist()))
             found = ordered(keys, own)
