@@ -119,7 +119,7 @@ events = st.lists(
 )
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(drawn=small_jobs, happens=events, in_turn=st.booleans())
 def test_a_rule_with_kept_decisions_decides_as_a_new_one(
     snapshot_of: Any, drawn: list[tuple[str, int, int, int]], happens: list[tuple[str, int, Any]], in_turn: bool
