@@ -25,7 +25,7 @@ from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reason_codes import Reason
 from tiresias.scheduler.reasons import BLOCKED
-from tiresias.scheduler.unchanged_pools import JobPairs, pools_with_other_ranks
+from tiresias.scheduler.unchanged_pools import UnchangedPools, pools_with_other_ranks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,19 +210,6 @@ def _decided(at: int, pool: NodePool, own: Snapshot, ranking: Ranking | None, ke
     """Decide on one pool."""
     plan = kept.plans.decide(at, own, pool.config, pool.policy, ranking)
     return PoolDecision(pool, own, numbered(plan, own, pool))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UnchangedPools:
-    """Pools that see what they saw at the newest decision but for service and times.
-
-    Attributes:
-        pairs: The jobs of both snapshots.
-        pools: Which pools, shape (pools,).
-    """
-
-    pairs: JobPairs
-    pools: Bools
 
 
 class KeptDecisions:

@@ -69,6 +69,19 @@ class JobPairs:
         return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnchangedPools:
+    """Pools that see what they saw at the newest decision but for service and times.
+
+    Attributes:
+        pairs: The jobs of both snapshots.
+        pools: Which pools, shape (pools,).
+    """
+
+    pairs: JobPairs
+    pools: Bools
+
+
 def pools_with_other_jobs(now: PooledJobs, before: PooledJobs, pairs: JobPairs, held: Bools) -> Bools:
     """Return the pools whose jobs, or what is shown of them besides service and times, are not what they were, shape (pools,).
 

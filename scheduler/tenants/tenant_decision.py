@@ -18,7 +18,6 @@ from tiresias.scheduler.pool_decisions import (
     NodePool,
     PoolDecision,
     PoolDecisions,
-    UnchangedPools,
     decide_each,
 )
 from tiresias.scheduler.pool_ranks import PooledJobs
@@ -26,6 +25,7 @@ from tiresias.scheduler.tenants.cell_changes import ChosenNodes
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_of_owner
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
+from tiresias.scheduler.unchanged_pools import UnchangedPools
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,11 +8,10 @@ import numpy as np
 
 from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.model import Bools, Ints, Nodes, Snapshot
-from tiresias.scheduler.pool_decisions import UnchangedPools
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
-from tiresias.scheduler.unchanged_pools import JobPairs, pools_with_other_jobs
+from tiresias.scheduler.unchanged_pools import JobPairs, UnchangedPools, pools_with_other_jobs
 
 _OF_ALL = (
     "name",

@@ -19,7 +19,7 @@ import numpy as np
 from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.kept_plans import differ_in_times_only
 from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
-from tiresias.scheduler.pool_decisions import IdlePool, KeptDecisions, PoolDecision, UnchangedPools
+from tiresias.scheduler.pool_decisions import IdlePool, KeptDecisions, PoolDecision
 from tiresias.scheduler.pool_ranks import PooledJobs, order_among
 from tiresias.scheduler.rank.kept_order import KeptOrders
 from tiresias.scheduler.tenants.cell_holders import CellHolders, KeptHolderRows
@@ -44,6 +44,7 @@ from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config
 from tiresias.scheduler.tenants.tenant_rules import JobTenants, may_be_opportunistic
 from tiresias.scheduler.tenants.unchanged_owners import OwnersView, unchanged_owners
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
+from tiresias.scheduler.unchanged_pools import UnchangedPools
 
 
 @dataclass
