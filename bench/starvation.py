@@ -1,10 +1,10 @@
 """What `starve_limit`, `min_run_cost_factor` and `target_slowdown` cost: several values of each, a JSON line a run.
 
-    python bench/starvation.py [--traces DIR] [--policy las,adaptive] [--factors | --slowdowns] [TRACE ...]
+    python bench/starvation.py [--traces DIR] [--policy las,adaptive] [--factors | --slowdowns] [--starve-factor X] [TRACE ...]
 
 A preemption costs 62 s at the next start, the paper's mean. Times in seconds. longest_wait: of the job that waited most, all its
 waiting times and preemption costs together. `--factors` varies min_run_cost_factor in place of starve_limit, `--slowdowns`
-target_slowdown, which `adaptive` alone has.
+target_slowdown, which `adaptive` alone has. `--starve-factor`: in place of the default, of all runs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ GPUS = {  # of the clusters that each trace is simulated on
 }
 
 
-def runs(factors: bool, slowdowns: bool) -> Iterator[tuple[str, PolicyConfig]]:
-    usual = PolicyConfig()
+def runs(usual: PolicyConfig, factors: bool, slowdowns: bool) -> Iterator[tuple[str, PolicyConfig]]:
     if slowdowns:
         yield from ((f"target_slowdown {each:g}", replace(usual, target_slowdown=each)) for each in SLOWDOWNS)
     elif factors:
@@ -66,11 +65,13 @@ def main() -> None:
     parser.add_argument("--factors", action="store_true")
     parser.add_argument("trace", nargs="*", metavar="TRACE", help=", ".join(GPUS))
     parser.add_argument("--slowdowns", action="store_true", help="vary target_slowdown, and not starve_limit")
+    parser.add_argument("--starve-factor", type=float, default=PolicyConfig.starve_factor)
     args = parser.parse_args()
+    usual = PolicyConfig(starve_factor=args.starve_factor)
     for name in args.trace or GPUS:
         for gpus in GPUS[name]:
             for policy in args.policy.split(","):
-                for label, config in runs(args.factors, args.slowdowns):
+                for label, config in runs(usual, args.factors, args.slowdowns):
                     found = measured(args.traces / name, gpus, policy, config)
                     print(
                         json.dumps({"trace": name, "gpus": gpus, "policy": policy, "with": label, **found}), flush=True

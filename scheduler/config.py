@@ -23,6 +23,10 @@ ATTAINED = ("job", "array", "user")
 
 PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
 
+MOST_DISCOUNTS = (
+    40  # times of `starve_limit` after which a job's rank improves no more; by the default of 2, then 1e12 times
+)
+
 # A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.
 SERVICE_TOLERANCE = 1e-3
 
@@ -48,6 +52,10 @@ def _is_number(value: object) -> bool:
 
 def _positive(value: object) -> bool:
     return _is_number(value) and value > 0  # type: ignore[operator]  # checked to be a number
+
+
+def _above_one(value: object) -> bool:
+    return _is_number(value) and value > 1  # type: ignore[operator]
 
 
 def _not_negative(value: object) -> bool:
@@ -91,6 +99,12 @@ class PolicyConfig:
     )
     starve_limit: float = _knob(
         345600.0, "promote a job that has waited so many seconds", "seconds above 0, or inf", _positive
+    )
+    starve_factor: float = _knob(
+        2.0,
+        "times by which each starve_limit of waiting lowers the cost by which adaptive ranks a job; inf: it goes first",
+        "a number above 1, or inf",
+        _above_one,
     )
     drain_limit: float = _knob(
         3600.0,
@@ -271,6 +285,11 @@ class PolicyConfig:
     def promotes(self) -> bool:
         """Whether waiting jobs are promoted at all."""
         return self.promote_knob < math.inf or self.starve_limit < math.inf
+
+    @cached_property
+    def starve_discounts(self) -> tuple[float, ...]:
+        """By what `adaptive` multiplies the cost of a job, by the times of `starve_limit` that it waited; the last: for more."""
+        return tuple(self.starve_factor**-times for times in range(MOST_DISCOUNTS + 1))
 
     @cached_property
     def starving_first(self) -> bool:

@@ -19,7 +19,7 @@ class ForecastCode(IntEnum):
     REFUSED_BY_SLURM = 6  # text: Slurm's reason of the last refused start
     SLURM_LIMIT = 7  # text: Slurm's reason of a quota
     NOT_ELIGIBLE = 8  # it may not be started yet
-    NO_QUEUES = 9  # text: the policy; seconds: until it goes before all others, inf: never
+    NO_QUEUES = 9  # text: the policy; seconds: until it goes before all others, inf: never; amount: until it ranks higher, 0: never
     FIXED_JOBS = 10  # jobs that cannot be preempted now hold what it needs
     LAST_QUEUE = 11  # jobs ahead of it in the last queue may run until they end
     PROMOTIONS = 12  # other jobs may be promoted before it without end
@@ -36,7 +36,7 @@ class ForecastReason(NamedTuple):
         job: Id of another job.
         gpus: GPUs of that job; for SERVICE the GPUs that other jobs must hold to keep the job waiting.
         queue: Index of a queue, those of other pools counted first.
-        amount: GPU-seconds.
+        amount: GPU-seconds; for NO_QUEUES seconds.
         seconds: A duration.
     """
 

@@ -38,14 +38,14 @@ def forecast_in_words(reason: ForecastReason) -> str:
         gpus=reason.gpus,
         queue=reason.queue + 1,
         amount=reason.amount,
-        first=_goes_first(reason.seconds),
+        first=_goes_first(reason.seconds, reason.amount),
         promoted=_is_promoted(reason.seconds),
     )
 
 
-def _goes_first(seconds: float) -> str:
+def _goes_first(seconds: float, higher_s: float) -> str:
     if seconds == math.inf:
-        return ""
+        return f"; it ranks higher in {higher_s:.0f} s (policy.starve_limit)" if higher_s else ""
     when = f"in {seconds:.0f} s" if seconds > 0 else "now"
     return f"; it goes before all others {when} (policy.starve_limit)"
 

@@ -28,7 +28,7 @@ from tiresias.scheduler.place.free_capacity import CPUS, GPUS, MEMORY, Holdings,
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.las_order import queue_of
 from tiresias.scheduler.rank.policies import policy_of
-from tiresias.scheduler.rank.policy import Row
+from tiresias.scheduler.rank.policy import Policy, Row
 
 _ROUNDS = 1000  # of promotions, each of which may allow further promotions
 
@@ -51,13 +51,19 @@ def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> StartTim
     if (why := _why_slurm_decides(snapshot, row)) is not None:
         return StartTimeBound(math.inf, why)
     if not policy.has_queues:
-        first_after_s = policy.first_after(Row(snapshot.jobs, row), config)
-        return StartTimeBound(math.inf, ForecastReason(ForecastCode.NO_QUEUES, config.name, seconds=first_after_s))
+        return StartTimeBound(math.inf, _without_queues(policy, Row(snapshot.jobs, row), config))
     held = must_be_held(snapshot, row)
     if not held:
         return StartTimeBound(math.inf, ForecastReason(ForecastCode.FIXED_JOBS))
     wait = _Wait(snapshot, config, row, held)
     return min(wait.bounds(), key=lambda bound: bound.at)
+
+
+def _without_queues(policy: Policy, job: Row, config: PolicyConfig) -> ForecastReason:
+    first, higher = policy.first_after(job, config), policy.higher_after(job, config)
+    return ForecastReason(
+        ForecastCode.NO_QUEUES, config.name, seconds=first, amount=higher if higher < math.inf else 0.0
+    )
 
 
 def _why_slurm_decides(snapshot: Snapshot, row: int) -> ForecastReason | None:

@@ -28,10 +28,15 @@ their submission. That time is the GPU-seconds of their completion over the mean
 submitted long ago are overtaken by fewer new ones, and the longest completion times are shorter.
 
 Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
-served. A job starves that has waited for more whole times of `starve_limit` than it has run for: it goes before all others, and
-lower-ranked jobs are preempted for it whatever that costs; among these the earliest submission is first. Where it still does not
-fit, GPUs are kept free for it (`drain`). So it waits at most about `starve_limit` longer than it runs. It does not stay first to
-its end: where many jobs starve that run for weeks, they would take all GPUs from the short ones.
+served. A job starves that has waited for more whole times of `starve_limit` than it has run for. Each of these times divides the
+cost by which it is ranked by `starve_factor`, and lower-ranked jobs are preempted for it whatever that costs. Where it still does
+not fit, GPUs are kept free for it (`drain`). So a job is before every new one whose completion costs 1 / 2^n as much
+once it has waited n times of `starve_limit` longer than it ran: its wait grows with the logarithm of its cost, and is finite.
+Among jobs that have waited equally long the order is still that of their costs, so an overloaded cluster does not serve them first
+come, first served. With `starve_factor` inf a starving job goes before all others, the earliest submission first. With a
+`target_slowdown` no other job that is submitted after the moment at which a job is due goes before it; only such a factor of inf
+changes that order. The rank does not stay improved to the end: where many jobs starve that run for weeks, they would take all GPUs
+from the short ones.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ from typing import Final
 
 import numpy as np
 
-from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
+from tiresias.scheduler.config import MOST_DISCOUNTS, SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import (
     Columns,
     Values,
@@ -67,6 +72,7 @@ from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_c
 
 _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
+_TIMES: Final = tuple(float(times) for times in range(1, MOST_DISCOUNTS + 1))
 _HOLD: Final = 1.5  # how many times more promising a running job is than it looks
 _BACKLOG_SHARE: Final = 2.0  # jobs that wasted GPU time delays, for each job that waits now
 _REVIEWS: Final = tuple(
@@ -114,8 +120,8 @@ class Adaptive(IncrementalPolicy):
         return _cost(jobs, config) * (1.0 + _BACKLOG_SHARE * backlog * jobs.gpus)
 
     def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
-        """Return whether the job has waited for more whole times of `starve_limit` than it has run for."""
-        return _starves(jobs, config)
+        """Return whether the job goes before all others."""
+        return _starves(jobs, config) if config.starve_factor == math.inf else False
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return whether the waiting job starves and GPUs may be kept free for it now."""
@@ -125,31 +131,49 @@ class Adaptive(IncrementalPolicy):
         return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
 
     def first_after(self, job: Rows, config: PolicyConfig) -> float:
-        """Return the seconds until the job starves."""
+        """Return the seconds until the job goes before all others."""
+        if config.starve_factor < math.inf:
+            return math.inf
         return 0.0 if _starves(job, config) else float(_until_starving(job, config))
+
+    def higher_after(self, job: Rows, config: PolicyConfig) -> float:
+        """Return the seconds until the job has waited for a further `starve_limit`."""
+        stays = config.starve_factor == math.inf or config.target_slowdown < math.inf
+        return math.inf if stays else float(_until_starving(job, config))
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait of a waiting job is weighed again
-        against the cost of preemptions; it goes before all others; GPUs are kept free for it no longer or again."""
+        against the cost of preemptions; it has waited for a further `starve_limit`; GPUs are kept free for it or no longer."""
         return _change(jobs, now, config)
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
         """Return what happens to a waiting job at the moment that `change` returns, in words."""
-        if config.starving_first and _starves(job, config):
+        starves = config.starving_first and _starves(job, config)
+        higher = math.inf if starves and config.starve_factor == math.inf else now + _until_starving(job, config)
+        drains = now + until_change(job.waited - config.starve_limit, config) if starves else math.inf
+        if drains < higher:
             return next_change(bool(self.drains(job, now, config)))
-        if _reviewed(job, now, config) < now + _until_starving(job, config):
+        if _reviewed(job, now, config) < higher:
             return "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
-        return "it goes before all others (policy.starve_limit)"
+        return f"it {'goes before all others' if config.starve_factor == math.inf else 'ranks higher'} (policy.starve_limit)"
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         """Return why the job has its rank: its run time and the cost of its completion."""
-        if _starves(job, config):
+        first = config.starve_factor == math.inf
+        if first and _starves(job, config):
             return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
+        return self._cost_in_words(job, config) + _waited_in_words(job, config)
+
+    def _cost_in_words(self, job: Rows, config: PolicyConfig) -> str:
         price = _price(job, job.state == _WAITING, config, self._prices)
         claimed = job.claimed_remaining
         if claimed is not None and claimed == claimed:  # nan is not equal to itself
             return f"about {claimed:,.0f} s left, as its program reports: a completion costs {price:,.0f} GPU-seconds"
         return f"run time {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
+
+    def discount(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Return by what the time that the job has waited multiplies its cost."""
+        return _discount(jobs, config)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         """Return the policy that has learned from the ages of completed jobs and of the jobs in the cluster."""
@@ -208,15 +232,15 @@ def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: _Price
 
 
 def _ranked_by(jobs: Rows, price: Values, config: PolicyConfig, prices: _Prices) -> Values:
-    """Return the price, or with a `target_slowdown` the moment at which the job is due."""
+    """Return the price, lower the longer the job has waited, or with a `target_slowdown` the moment at which the job is due."""
     if config.target_slowdown == math.inf:
-        return price
+        return price * _discount(jobs, config)
     return jobs.submit + config.target_slowdown / prices.mean_gpus * price
 
 
 def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, place: Values) -> Columns:
-    """Return the sort keys: starving jobs before all others."""
-    if config.starve_limit == math.inf:
+    """Return the sort keys: starving jobs before all others where `starve_factor` is inf."""
+    if config.starve_limit == math.inf or config.starve_factor < math.inf:
         return 0, price, waits, place
     starves = _starves(jobs, config)
     return 0, where(starves, -math.inf, price), where(starves, False, waits), where(starves, 0.0, place)
@@ -265,9 +289,11 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     reviewed = _reviewed(jobs, now, config)
     if config.starve_limit == math.inf:
         return (reviewed,)
-    since = jobs.waited - config.starve_limit
+    since, later = jobs.waited - config.starve_limit, _until_starving(jobs, config)
     drains = until_change(since, config) if config.starving_first else math.inf
-    return (smaller(reviewed, now + where(_starves(jobs, config), drains, _until_starving(jobs, config))),)
+    if config.starve_factor < math.inf:
+        drains = smaller(drains, later)
+    return (smaller(reviewed, now + where(_starves(jobs, config), drains, later)),)
 
 
 def _with_claims(jobs: Rows, by_age: Values, waits: Values, config: PolicyConfig) -> Values:
@@ -296,6 +322,23 @@ def _starves(jobs: Rows, config: PolicyConfig) -> Values:
     return jobs.ran + SERVICE_TOLERANCE < _waited_in_limits(jobs, config)
 
 
+def _discount(jobs: Rows, config: PolicyConfig) -> Values:
+    """Return by what the price of each job is multiplied for the whole times of `starve_limit` that it has waited more than run."""
+    if config.starve_limit == math.inf or config.starve_factor == math.inf:
+        return 1.0
+    limit = config.starve_limit
+    waited, ran = whole((jobs.waited + SERVICE_TOLERANCE) / limit), whole((jobs.ran + SERVICE_TOLERANCE) / limit)
+    return pick(config.starve_discounts, interval(_TIMES, waited - ran))
+
+
+def _waited_in_words(job: Rows, config: PolicyConfig) -> str:
+    """Return by what the wait of a job lowers its cost; empty: by nothing."""
+    discount = _discount(job, config)
+    if discount == 1.0 or config.target_slowdown < math.inf:
+        return ""
+    return f", counted 1/{1 / discount:,.0f} after {job.waited:,.0f} s of waiting (policy.starve_limit)"
+
+
 def _waited_in_limits(jobs: Rows, config: PolicyConfig) -> Values:
     """Return the seconds that each job has waited in whole times of `starve_limit`."""
     limit = min(config.starve_limit, sys.float_info.max)
@@ -308,10 +351,14 @@ def _until_starving(jobs: Rows, config: PolicyConfig) -> Values:
 
 
 def _served(jobs: Rows, change: Values, now: float, config: PolicyConfig) -> Values:
-    """Return when a running job is no longer before all others, if that is before a change."""
+    """Return when a running job that starves ranks lower again because it has run, if that is before a change."""
     if config.starve_limit == math.inf:
         return change
-    last = now + _waited_in_limits(jobs, config) - jobs.ran
+    limit = config.starve_limit
+    if config.starve_factor == math.inf:
+        last = now + _waited_in_limits(jobs, config) - jobs.ran
+    else:
+        last = now + (whole((jobs.ran + SERVICE_TOLERANCE) / limit) + 1.0) * limit - jobs.ran
     return where(_starves(jobs, config), smaller(change, last), change)
 
 

@@ -5,7 +5,8 @@ The tag of a job is what its owner used more than others, by shares, plus what t
 of all owners go before the long ones of all. But no owner gets more GPU-seconds by dividing its work: what its jobs used counts for
 the next ones. A policy that expects no costs leaves the excess alone.
 
-Jobs that starve keep their place before all others, of any owner. Where no owner has an excess and the policy expects no costs, or
+Jobs that go before all others because they starve do so whatever their owner used. Where a wait only lowers the cost of a job, it
+lowers what its owner used by the same factor. Where no owner has an excess and the policy expects no costs, or
 the column `owner_excess` is missing, the order is the policy's own.
 """
 
@@ -47,7 +48,7 @@ class FairPolicy(Policy):
     def level(self, jobs: Rows, cost: Values, now: float, config: PolicyConfig, promoted: Values) -> Values:
         """Return the level of each job; starving jobs go before all levels. `cost`: of its completion, GPU-seconds."""
         excess = jobs.owner_excess
-        level = 0 if excess is None else level_of(known(excess, 0.0) + cost)
+        level = 0 if excess is None else level_of(known(excess, 0.0) * self.inner.discount(jobs, config) + cost)
         return where(self.inner.starves(jobs, now, config, promoted), _BEFORE_ALL, level)
 
     def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
@@ -97,6 +98,10 @@ class FairPolicy(Policy):
     def first_after(self, job: Rows, config: PolicyConfig) -> float:
         """Return what the policy does: starving jobs of all owners go first."""
         return self.inner.first_after(job, config)
+
+    def higher_after(self, job: Rows, config: PolicyConfig) -> float:
+        """Return what the policy does."""
+        return self.inner.higher_after(job, config)
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         """Return the words of the policy, and what the job's owner used more than others."""

@@ -198,6 +198,14 @@ class Policy(ABC):
         """
         return math.inf
 
+    def higher_after(self, job: Rows, config: PolicyConfig) -> float:
+        """Return the further seconds of waiting after which a job ranks higher, where there are no queues; inf: never."""
+        return math.inf
+
+    def discount(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """By what the time that a job has waited multiplies what its completion costs, where owners share (`fair_policy.py`)."""
+        return 1.0
+
     def changes(self, snapshot: Snapshot, config: PolicyConfig) -> Floats:
         """`change` of each job, shape (jobs,)."""
         return _column(self.change(snapshot.jobs, snapshot.time, config), len(snapshot.jobs)).astype(np.float64)

@@ -299,6 +299,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum, target_slowdown=args.target_slowdown,
+        starve_factor=args.starve_factor,
         defragment=args.defragment, admission=admission, sizing=args.sizing, eviction=args.eviction,
         size_samples=args.size_samples, sample_time=args.sample_time, **fairness_arguments.options(args),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED, Completed
 from tiresias.simulator.commands import argument_types as types
 from tiresias.simulator.experiments.experiment import read
@@ -17,6 +18,10 @@ def configure(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--target-slowdown", type=types.number("--target-slowdown"), default=math.inf, metavar="X",
         help="adaptive ranks by submission and X times the expected time to completion (default: by that time alone)",
+    )  # fmt: skip
+    group.add_argument(
+        "--starve-factor", type=types.number("--starve-factor"), default=PolicyConfig.starve_factor, metavar="X",
+        help="under adaptive each --starve-limit of waiting lowers the cost of a job X times (default: 2; inf: it goes first)",
     )  # fmt: skip
     group.add_argument(
         "--history", type=Path, metavar="TRACE",

@@ -106,7 +106,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
     """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
     defaults = asdict(PolicyConfig.paper())
-    for knob in ("admission", "sizing", "eviction", "target_slowdown", *FAIRNESS_KNOBS):
+    for knob in ("admission", "sizing", "eviction", "target_slowdown", "starve_factor", *FAIRNESS_KNOBS):
         if knobs[knob] == defaults[knob]:
             del knobs[knob]  # in the document only where it is not the default
     return {

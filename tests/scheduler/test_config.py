@@ -34,6 +34,7 @@ def test_every_name_has_its_policy() -> None:
         ("promote_knob", NAN, "a number above 0, or inf"),
         ("promote_knob", 0.0, "a number above 0, or inf"),
         ("starve_limit", -1.0, "seconds above 0, or inf"),
+        ("starve_factor", 1.0, "a number above 1, or inf"),
         ("min_run", -1.0, "seconds, 0 or more"),
         ("min_run", math.inf, "seconds, 0 or more"),
         ("cooldown", NAN, "seconds, 0 or more"),

@@ -129,7 +129,7 @@ def test_it_learns_how_soon_gpus_are_released(snapshot_of: Any) -> None:
 
 def test_a_job_that_waited_too_long_goes_first_until_it_has_run_as_long(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
-    config = replace(CONFIG, starve_limit=500.0)
+    config = replace(CONFIG, starve_limit=500.0, starve_factor=math.inf)
     late = job("1", 4, waited=600.0, ran=400.0, submit=0, preempted=900.0)
     others = [job("2", 1, waited=100.0, submit=900), job("3", 1, waited=0.0, submit=1000)]
     assert ranked(snapshot_of([*others, late], [node()]))[0] == "2"
@@ -142,6 +142,47 @@ def test_a_job_that_waited_too_long_goes_first_until_it_has_run_as_long(snapshot
     assert ranked(snapshot_of([*others, replace(late, ran=500.0, waited=1000.0)], [node()]), config)[0] == "1"
     assert next_change(snapshot_of(others[:1], [node()]), config) == 1140.0  # first its wait is weighed again
     assert next_change(snapshot_of([job("2", waited=450.0, submit=600)], [node()]), config) == pytest.approx(1050.0)
+
+
+def test_each_starve_limit_of_waiting_halves_the_cost_by_which_a_job_is_ranked(snapshot_of: Any) -> None:
+    """A job of 4 GPUs is ranked as one of 2, then as one of 1, and so on; once it runs, as before step by step."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0)
+    new = [job(f"{gpus}", gpus, submit=1000) for gpus in (1, 2, 3)]
+
+    def place(waited: float, ran: float = 0.0) -> int:
+        late = job("late", 4, waited=waited, ran=ran, submit=1000.0 - waited - ran)
+        return ranked(snapshot_of([*new, late], [node()]), config).index("late")
+
+    assert [place(waited) for waited in (499.0, 500.0, 999.0, 1000.0, 1500.0)] == [3, 1, 1, 0, 0]
+    runs = job("runs", 4, JobState.RUNNING, waited=1000.0, ran=400.0, submit=-400, last_start=600.0)
+    assert next_change(snapshot_of([*new, runs], [node()]), config) <= 1100.0, "it has run for 500 s then"
+    costs = [
+        ADAPTIVE.keys(snapshot_of([replace(runs, ran=ran)], [node()]).jobs, 1000.0, config, False)[1]  # type: ignore[attr-defined]
+        / ADAPTIVE.keys(snapshot_of([replace(runs, ran=ran)], [node()]).jobs, 1000.0, CONFIG, False)[1]  # type: ignore[attr-defined]
+        for ran in (0.0, 499.0, 500.0, 1000.0, 9000.0)
+    ]
+    assert [float(cost[0]) for cost in costs] == [0.25, 0.25, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("factor", [1.5, 2.0, 10.0])
+def test_however_costly_a_job_is_it_is_first_after_a_finite_wait(snapshot_of: Any, factor: float) -> None:
+    """After n times of starve_limit it is before each new job whose completion costs 1 / factor^n as much."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0, starve_factor=factor)
+    times = math.ceil(math.log(1000.0, factor))
+    new, late = job("new", 1, submit=1000), job("late", 1000, submit=0)
+    for waited, order in ((500.0 * times, ["late", "new"]), (500.0 * times - 501.0, ["new", "late"])):
+        assert ranked(snapshot_of([new, replace(late, waited=waited)], [node()]), config) == order
+
+
+def test_jobs_that_have_starved_for_equally_long_are_ordered_by_their_costs(snapshot_of: Any) -> None:
+    """An overloaded cluster does not serve them first come, first served."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    jobs = [job(f"{gpus}", gpus, waited=1000.0 - row, submit=float(row)) for row, gpus in enumerate((8, 4, 2, 1))]
+    config = replace(CONFIG, starve_limit=900.0)
+    assert ranked(snapshot_of(jobs, [node()]), config) == ["1", "2", "4", "8"]
+    assert ranked(snapshot_of(jobs, [node()]), replace(config, starve_factor=math.inf)) == ["8", "4", "2", "1"]
 
 
 def test_long_jobs_that_starve_do_not_take_all_gpus_from_short_ones(snapshot_of: Any) -> None:
@@ -176,11 +217,12 @@ def test_the_expected_time_to_completion_is_that_on_the_mean_number_of_gpus(snap
 
 def test_a_starving_job_goes_before_all_that_are_due(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
-    config = replace(CONFIG, starve_limit=500.0, target_slowdown=3.0)
+    config = replace(CONFIG, starve_limit=500.0, target_slowdown=3.0, starve_factor=math.inf)
     due = job("1", 1, waited=450.0, submit=-90_000, ran=10.0, preempted=550.0)
     late = job("2", 8, waited=501.0, submit=499)
     snapshot = snapshot_of([due, late], [node(), node()])
     assert ranked(snapshot, replace(config, starve_limit=math.inf)) == ["1", "2"]
+    assert ranked(snapshot, replace(config, starve_factor=2.0)) == ["1", "2"], "each job is due anyway"
     assert ranked(snapshot, config) == ["2", "1"]
 
 
@@ -198,7 +240,7 @@ def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of: Any) -> None:
 def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of: Any, waited: Any, kept: Any) -> None:
     """The job that runs started just now; a small one has just come. Kept free for 300 s, and again after each further 500 s."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    config = replace(CONFIG, starve_limit=500.0, drain_limit=300.0, min_run=60.0)
+    config = replace(CONFIG, starve_limit=500.0, starve_factor=math.inf, drain_limit=300.0, min_run=60.0)
     runs = job("1", 3, JobState.RUNNING, ran=5.0, submit=980, last_start=995.0)
     large = job("2", 4, waited=waited, submit=1000.0 - waited)
     snapshot = snapshot_of([runs, large, job("3", 1, waited=1.0, submit=999)], [node()])
@@ -211,9 +253,10 @@ def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of: An
     )
 
 
-def test_the_forecast_of_a_waiting_job(snapshot_of: Any) -> None:
+@pytest.mark.parametrize(("factor", "then"), [(math.inf, "goes before all others"), (2.0, "ranks higher")])
+def test_the_forecast_of_a_waiting_job(snapshot_of: Any, factor: float, then: str) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
-    config = replace(CONFIG, starve_limit=500.0)
+    config = replace(CONFIG, starve_limit=500.0, starve_factor=factor)
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
     forecast = start_forecast(snapshot, decide(snapshot, config), config, 1)
@@ -221,7 +264,10 @@ def test_the_forecast_of_a_waiting_job(snapshot_of: Any) -> None:
         (1020.0, "lower-ranked running jobs may be preempted for it (policy.preemption_cost)")
     ]
     bound = forecast_in_words(forecast.bound.why)
-    assert bound.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
+    assert bound.endswith(f"as long as they need; it {then} in 460 s (policy.starve_limit)")
+    later = snapshot_of([runs, job("2", 4, waited=490.0, submit=510)], [node()])
+    steps = start_forecast(later, decide(later, config), config, 1).steps
+    assert [(step.at, forecast_in_words(step.what)) for step in steps] == [(1010.0, f"it {then} (policy.starve_limit)")]
 
 
 def test_next_change_is_the_next_bucket_where_a_job_waits(snapshot_of: Any) -> None:
@@ -242,7 +288,9 @@ def test_reasons_contain_the_run_time_and_its_meaning(snapshot_of: Any) -> None:
     plan = decide(snapshot, CONFIG)
     assert "run time 900 s, after which a completion costs" in reason(plan, snapshot, 1)
     assert "run time 0 s" in reason(plan, snapshot, 2)
-    plan = decide(snapshot, replace(CONFIG, starve_limit=600.0))
+    config = replace(CONFIG, starve_limit=600.0)
+    assert "counted 1/2 after 700 s of waiting (policy.starve_limit)" in reason(decide(snapshot, config), snapshot, 2)
+    plan = decide(snapshot, replace(config, starve_factor=math.inf))
     assert "waited for 700 s, longer than policy.starve_limit, place 1" in reason(plan, snapshot, 2)
 
 
@@ -258,6 +306,7 @@ configs = st.builds(
     name=st.just("adaptive"),
     preemption_cost=st.sampled_from([0.0, 7.0, 60.0]),
     starve_limit=st.sampled_from([math.inf, 300.0]),
+    starve_factor=st.sampled_from([1.5, 2.0, math.inf]),
     min_run=st.sampled_from([0.0, 30.0]),
     target_slowdown=st.sampled_from([math.inf, 10.0, 0.5]),
 )

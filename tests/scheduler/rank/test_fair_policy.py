@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -84,10 +85,19 @@ def test_adaptive_adds_what_the_owner_used_to_what_a_completion_costs(snapshot_o
 
 @pytest.mark.parametrize("name", ["las", "gittins", "adaptive"])
 def test_a_starving_job_goes_first_whatever_its_owner_used(snapshot_of: Callable[..., Any], name: str) -> None:
-    config = replace(FAIR, name=name)
+    config = replace(FAIR, name=name, starve_factor=math.inf)
     jobs = [snapshot_of.Job("1", waited=600.0), snapshot_of.Job("2", waited=10.0, submit=990.0)]  # type: ignore[attr-defined]
     snapshot = with_excess(snapshot_of(jobs, [snapshot_of.Node()]), [1e6, 0.0])  # type: ignore[attr-defined]
     assert policy_of(config).rank(snapshot, config).order.tolist() == [0, 1]
+
+
+def test_each_starve_limit_of_waiting_halves_what_the_owner_used(snapshot_of: Callable[..., Any]) -> None:
+    """So no owner's use keeps a job waiting for ever under `adaptive`."""
+    config = replace(FAIR, name="adaptive")
+    for waited, order in ((400.0, [1, 0]), (500.0 * 20, [0, 1])):
+        jobs = [snapshot_of.Job("1", waited=waited), snapshot_of.Job("2", waited=10.0, submit=990.0)]  # type: ignore[attr-defined]
+        snapshot = with_excess(snapshot_of(jobs, [snapshot_of.Node()]), [1e6, 0.0])  # type: ignore[attr-defined]
+        assert policy_of(config).rank(snapshot, config).order.tolist() == order
 
 
 def test_words_name_what_the_owner_used_more(snapshot_of: Any) -> None:

@@ -20,7 +20,7 @@ from tiresias.simulator.simulated_job import SimulatedJob
 NAMES = [name for name, policy in POLICIES.items() if isinstance(policy, IncrementalPolicy)]
 CONFIGS = [
     PolicyConfig(), PolicyConfig.paper(), replace(PolicyConfig.paper(), starve_limit=500.0, drain_limit=100.0),
-    PolicyConfig(target_slowdown=3.0),
+    PolicyConfig(target_slowdown=3.0), PolicyConfig(starve_limit=500.0), PolicyConfig(starve_limit=500.0, starve_factor=math.inf),
 ]  # fmt: skip
 
 
