@@ -54,7 +54,7 @@ def test_a_large_job_makes_progress_for_its_minimum_run_time_before_it_is_preemp
 
 def test_a_large_job_starts_again_after_the_limit_although_small_jobs_are_submitted(centre: Centre) -> None:
     limit = 10.0
-    centre.restart(policy={"starve_limit": limit})
+    centre.restart(policy={"starve_limit": limit, "starve_factor": 1e9})  # a small job costs less than half
     large = centre.train(gpus=16, seconds=300)
     centre.wait_until_preemptable(large)
     with stream(centre):

@@ -121,5 +121,5 @@ def test_a_waiting_job_has_its_forecast(answer: Callable[..., Any]) -> None:
     assert forecast["latest"] is None
     may_be_preempted = "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
     assert [step["what"] for step in forecast["steps"]] == [may_be_preempted]
-    assert "as long as they need; it goes before all others in " in forecast["why"]
+    assert "as long as they need; it ranks higher in " in forecast["why"]
     assert answer(op="explain", job="1")["outlook"] is None
