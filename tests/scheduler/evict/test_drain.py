@@ -93,15 +93,33 @@ def test_a_large_job_starts_soon_after_the_limit_under_any_stream(
     """The stream asks for twice what the cluster has, for longer than the bound. preemptions: as max_preemptions, after which
     the small jobs run to their end."""
     config = replace(
-        PolicyConfig(), name=name, starve_limit=100.0, drain_limit=60.0, min_run=10.0, min_run_cost_factor=0.0,
-        preemption_cost=5.0, max_preemptions=preemptions, thresholds=(130.0,),
+        PolicyConfig(), name=name, starve_limit=100.0, starve_factor=math.inf, drain_limit=60.0, min_run=10.0,
+        min_run_cost_factor=0.0, preemption_cost=5.0, max_preemptions=preemptions, thresholds=(130.0,),
     )  # fmt: skip
-    work = sum(gpus * seconds for gpus, seconds in kinds) / len(kinds)
+    bound = 1.0 + config.starve_limit + max(config.min_run + 2.0, max(seconds for _, seconds in kinds)) + 10.0
+    assert start_of_a_large_job(kinds, 200.0, config, by_node) <= bound
+
+
+@settings(max_examples=4, deadline=None)
+@given(smalls, st.booleans())
+def test_under_adaptive_its_wait_is_bounded_by_some_more_times_of_the_limit(
+    kinds: list[tuple[int, float]], by_node: bool
+) -> None:
+    """By the default factor. A completion of the large job is expected to cost less than 2^5 times that of a new one."""
+    config = replace(
+        PolicyConfig(), starve_limit=40.0, drain_limit=20.0, min_run=10.0, min_run_cost_factor=0.0, preemption_cost=5.0
+    )
+    bound = 1.0 + 5.0 * config.starve_limit + max(config.min_run + 2.0, max(seconds for _, seconds in kinds)) + 10.0
+    assert start_of_a_large_job(kinds, 300.0, config, by_node) <= bound
+
+
+def start_of_a_large_job(kinds: list[tuple[int, float]], seconds: float, config: PolicyConfig, by_node: bool) -> float:
+    """Return the start of a job of all GPUs while small ones ask for twice what the cluster has, for so many seconds."""
+    work = sum(gpus * duration for gpus, duration in kinds) / len(kinds)
     pace = work / 6.0 / 2.0
-    stream = [(5.0 + at * pace, *kinds[at % len(kinds)]) for at in range(round(200.0 / pace))]
+    stream = [(5.0 + at * pace, *kinds[at % len(kinds)]) for at in range(round(seconds / pace))]
     rows = [(0.0, 3, 20.0), (0.0, 3, 20.0), (1.0, 6, 20.0), *stream]
     trace = Trace.of(TraceJob(str(number), *row) for number, row in enumerate(rows))
     large = trace.job_id.index("2")
-    outcome = simulate(trace, ClusterSize(2, 3), Rules(POLICIES[name], config, Cost(resume=2.0), by_node=by_node))
-    bound = 1.0 + config.starve_limit + max(config.min_run + 2.0, max(seconds for _, seconds in kinds)) + 10.0
-    assert outcome.start[large] <= bound
+    rules = Rules(POLICIES[config.name], config, Cost(resume=2.0), by_node=by_node)
+    return float(simulate(trace, ClusterSize(2, 3), rules).start[large])
