@@ -119,10 +119,15 @@ class TenantCampaign(ChaosRun):
 
     def _check_requests(self, check: Check, db: sqlite3.Connection) -> None:
         nodes = {job.name: job.nodes for job in self.scene.jobs.values() if job.nodes}
-        broken, judged = changed_requests(db, self.sampler.name, nodes)
+        broken, judged = changed_requests(db, self._submitted_as, nodes)
         check.evidence["request_changed"] = broken
         check.evidence["nodes_changed"] = other_node_counts([(run.name, len(run.nodes)) for run in check.logged], nodes)
         check.judged["requests_judged"] = judged
+
+    def _submitted_as(self, job: str, moment: float) -> str:
+        """Return which job got this id at that moment; a killed slurmctld may give it to another one seconds later."""
+        near = (name for name, one in self.scene.submitted().items() if one.id == job and abs(one.time - moment) <= 2.0)
+        return next(near, "")
 
     def _gpus(self) -> dict[str, int]:
         return {job.name: job.gpus for job in self.scene.jobs.values()}
