@@ -166,7 +166,7 @@ lint: $(VENV)/.develops
 venv: $(VENV)/.develops
 
 bench: $(VENV)/.develops
-	@for each in bench/*.py; do [ -e "$$each" ] || continue; echo "$$each"; $(VENV)/bin/python $$each; done
+	@for each in $$(grep -l __main__ bench/*.py); do echo "$$each"; $(VENV)/bin/python $$each; done
 
 # Installs the Debian packages in $$need. Without the right to: exit code $(1).
 define install

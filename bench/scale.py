@@ -280,11 +280,11 @@ def main() -> None:
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--changes", type=int, default=0)
-    parser.add_argument("--largest", action="store_true", help="of the curve only the last size")
+    parser.add_argument("--largest", action="store_true", help="only the last size of --curve")
     args = parser.parse_args()
     found = (
         {"curve": curve(args.repeat, args.changes, SIZES[-1:] if args.largest else SIZES)}
-        if args.curve
+        if args.curve or args.largest
         else {"real": real(args.nodes, args.jobs, args.backend)}
     )
     print(json.dumps({"machine": platform.machine(), "python": platform.python_version(), **found}, indent=2))
