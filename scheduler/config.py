@@ -23,9 +23,8 @@ ATTAINED = ("job", "array", "user")
 
 PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
 
-MOST_DISCOUNTS = (
-    40  # times of `starve_limit` after which a job's rank improves no more; by the default of 2, then 1e12 times
-)
+# times of `starve_limit` after which a job's rank improves no more; with the default factor of 2 its cost is 1e-12 by then
+MOST_DISCOUNTS = 40
 
 # A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.
 SERVICE_TOLERANCE = 1e-3

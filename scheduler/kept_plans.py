@@ -25,10 +25,8 @@ _NOT_COMPARED = (
     "submit", "attained", "ran", "waited", "first_start", "last_start", "preempted", "remaining", "preemption_cost",
     "progress_from", "progress", "starts", "packed_until",
 )  # fmt: skip
-COMPARED_JOBS = (
-    "state",
-    *(each.name for each in fields(Jobs) if each.name not in _NOT_COMPARED),
-)  # what changes most, first
+# what changes most, first
+COMPARED_JOBS = ("state", *(each.name for each in fields(Jobs) if each.name not in _NOT_COMPARED))
 _NODES = tuple(each.name for each in fields(Nodes))
 _TOPOLOGY = tuple(each.name for each in fields(Topology))
 _ALLOCATIONS = tuple(each.name for each in fields(Allocations))

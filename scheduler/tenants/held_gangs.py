@@ -54,9 +54,8 @@ class HeldGangs:
     def changed(self, before: HeldGangs) -> Bools:
         """Return which of the jobs are shown otherwise than before, or were not. O(jobs + allocations)."""
         columns = ((self.shares, before.shares), (self.amounts, before.amounts))
-        if any(
-            one.shape[1] != other.shape[1] for one, other in columns
-        ):  # there were none, or the parts of the nodes were not known
+        # no parts of nodes were known before, or there were no jobs
+        if any(one.shape[1] != other.shape[1] for one, other in columns):
             return np.ones(len(self), np.bool_)
         at, count, count_before = self.places_in(before), np.diff(self.first), np.diff(before.first)
         same = at >= 0

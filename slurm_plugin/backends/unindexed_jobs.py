@@ -13,6 +13,7 @@ from tiresias.slurm_plugin.backends.interface import JobRefused
 
 REFUSAL = "DB index is being set"  # in Slurm's words
 FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 80.0
+FORGOTTEN_AFTER_S = 3600.0  # since the end of a wait without another change: the job has ended
 
 
 class UnindexedJobs:
@@ -37,6 +38,7 @@ class UnindexedJobs:
         if REFUSAL not in words:
             self._waits.pop(job_id, None)
             return
-        _, before, _ = self._waits.get(job_id, (0.0, 0.0, ""))
+        now, (_, before, _) = self._clock(), self._waits.get(job_id, (0.0, 0.0, ""))
         wait = min(2 * before, LONGEST_WAIT_S) or FIRST_WAIT_S
-        self._waits[job_id] = (self._clock() + wait, wait, words)
+        self._waits = {job: each for job, each in self._waits.items() if now < each[0] + FORGOTTEN_AFTER_S}
+        self._waits[job_id] = (now + wait, wait, words)

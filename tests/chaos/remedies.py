@@ -84,9 +84,8 @@ class Remedies:
             try:
                 remedy()
             except TiresiasError as error:
-                if "Invalid node state" not in str(
-                    error
-                ):  # it is up: a slurmctld that was killed forgot that it was down
+                # an invalid state: it is up, for a slurmctld that was killed forgot that it was down
+                if "Invalid node state" not in str(error):
                     raise
             self._away.discard(what)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends.interface import JobRefused
 from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands
-from tiresias.slurm_plugin.backends.unindexed_jobs import FIRST_WAIT_S, LONGEST_WAIT_S, UnindexedJobs
+from tiresias.slurm_plugin.backends.unindexed_jobs import FIRST_WAIT_S, FORGOTTEN_AFTER_S, LONGEST_WAIT_S, UnindexedJobs
 
 WORDS = "job 14: Job update not available right now, the DB index is being set, try again in a bit for job 14"
 
@@ -50,3 +50,12 @@ def test_slurm_is_not_asked_again_meanwhile(tmp_path: Path) -> None:
     with pytest.raises(JobRefused, match=r"^job 15"):
         slurm.update("15", "Priority=0")
     assert calls.read_text().splitlines() == [f"scontrol update JobId={job} Priority=0" for job in ("14", "15")]
+
+
+def test_jobs_that_are_changed_no_more_are_forgotten() -> None:
+    now = [100.0]
+    jobs = UnindexedJobs(lambda: now[0])
+    jobs.note("14", WORDS)
+    now[0] += FIRST_WAIT_S + FORGOTTEN_AFTER_S
+    jobs.note("15", WORDS)
+    assert list(jobs._waits) == ["15"]
