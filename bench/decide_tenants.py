@@ -1,14 +1,14 @@
 """How much longer a decision takes where virtual clusters share the cluster. One core; prints JSON.
 
-    python bench/decide_tenants.py [--nodes 1024] [--jobs 5000] [--clusters 16] [--repeat 20] [--ends 0]
+    python bench/decide_tenants.py [--nodes 1024] [--jobs 5000] [--clusters 16] [--repeat 20] [--ends 0] [--bad 0]
 
 Both decide on the same jobs: `shared` by one order for all, `virtual_clusters` by the rule. Each virtual cluster owns the same
 number of leaf switches, of 32 nodes each. The decisions are those of ordinary cycles (`steady` of decide.py), one after the other
 and in turns: each one is carried out, 1% of the running jobs end, as many arrive, and 1% sink a queue; with `--ends` so many jobs
 instead, such as one, as where each event is decided on at once. `ratio` is that of the medians. `unchanged` is a further decision
 on the same state, as where nothing happened; `on_same` is one without virtual clusters on the snapshots of `virtual_clusters`,
-whose jobs run elsewhere than those of `shared`, and `ratio_on_same` compares with it. Milliseconds of processor time. As in the
-controller, garbage collections leave out the cells, and there is none during a decision.
+whose jobs run elsewhere than those of `shared`, and `ratio_on_same` compares with it. So many random nodes as `--bad` are down.
+Milliseconds of processor time. As in the controller, garbage collections leave out the cells, and there is none during a decision.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ CYCLES = 30  # at most, until nothing is left to do
 Decision = Callable[[Snapshot], Plan]
 
 
-def shared(jobs: int, nodes: int, clusters: int, seed: int) -> Snapshot:
-    """Return an idle cluster and its waiting jobs, each of a random virtual cluster."""
+def shared(jobs: int, nodes: int, clusters: int, seed: int, bad: int = 0) -> Snapshot:
+    """Return an idle cluster and its waiting jobs, each of a random virtual cluster. `bad`: nodes that are down."""
     state = snapshot(jobs, nodes, False, seed)
+    down = np.isin(np.arange(nodes), np.random.default_rng((seed, 2)).choice(nodes, bad, replace=False))
+    state = replace(state, nodes=replace(state.nodes, usable=state.nodes.usable & ~down))
     of = np.random.default_rng((seed, 1)).integers(0, clusters, jobs).tolist()
     return replace(state, jobs=replace(state.jobs, virtual_cluster=tuple(f"vc{number}" for number in of)))
 
@@ -135,11 +137,11 @@ def measured(decisions: dict[str, Decision], states: dict[str, Snapshot], repeat
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("nodes", 1024), ("jobs", 5000), ("clusters", 16), ("repeat", 20), ("ends", 0)):
+    for name, default in (("nodes", 1024), ("jobs", 5000), ("clusters", 16), ("repeat", 20), ("ends", 0), ("bad", 0)):
         parser.add_argument(f"--{name}", type=int, default=default, help="(default: %(default)s)")
     args = parser.parse_args()
     decisions = {"shared": lambda state: decide(state, CONFIG), "virtual_clusters": rule(args.nodes, args.clusters)}
-    idle = shared(args.jobs, args.nodes, args.clusters, 1)
+    idle = shared(args.jobs, args.nodes, args.clusters, 1, args.bad)
     states = {name: steady(idle, decision, 1, args.ends) for name, decision in decisions.items()}
     gc.collect()
     gc.freeze()

@@ -44,7 +44,8 @@ class CellOccupancy:
         places: For each VC the places of its virtual nodes among them.
         held: The cells of the guaranteed gangs of each VC, by name.
         changed: The rows of the jobs with GPUs that hold or show something else than in the snapshot before.
-        changes: For each VC how often these have changed; while hardware is bad, how often they may be bound to other hardware.
+        changes: For each VC how often these have changed.
+        rebindings: How often virtual nodes of any VC may be bound otherwise for another reason: hardware is bad, or was.
     """
 
     def __init__(self, spec: CellSpecification) -> None:
@@ -55,6 +56,7 @@ class CellOccupancy:
         self.places = {name: tree.places() for name, tree in self.clusters.cells.clusters.items()}
         self.held: dict[str, dict[str, HeldCells]] = {name: {} for name in spec.virtual_clusters}
         self.changes = dict.fromkeys(self.held, 0)
+        self.rebindings = 0
         self.changed: Ints = np.empty(0, np.int64)
         self._reader, self._before = HeldGangsReader(), NO_GANGS
         self._lost: set[str] = set()
@@ -81,8 +83,7 @@ class CellOccupancy:
             self._replace(changed)
         for node in new:
             self.clusters.node_bad(node)
-        if bad or healthy:
-            self.changes = {name: changes + 1 for name, changes in self.changes.items()}
+        self.rebindings += bool(bad or healthy)
         self._avoid_failing(snapshot)
 
     def sort(self) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.topology_tree import Topology
 
@@ -70,3 +72,8 @@ class VirtualNodeBindings:
     used: Ints
     on_usable: Bools
     free: int
+
+    def equals(self, other: VirtualNodeBindings) -> bool:
+        """Return whether nothing is bound, held or healthy otherwise. The other columns follow from those that are compared."""
+        alike = self.ordered is other.ordered and self.held is other.held and self.possible == other.possible
+        return alike and np.array_equal(self.row, other.row) and np.array_equal(self.usable, other.usable)

@@ -11,7 +11,7 @@ that a request of two nodes or more uses whole nodes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -40,12 +40,13 @@ class VirtualNodes:
         self._occupancy, self._rows, self._row = occupancy, rows, rows.of_node
         self._part_types = part_types(hardware)
         tree = occupancy.clusters.cells.clusters[cluster]
-        self._views, self._at = tree.node_views, occupancy.places[cluster]
-        self.cells = list(self._at)
+        self._views = tree.node_views
+        self.cells = list(occupancy.places[cluster])
         self.names = tuple(cell.address for cell in self.cells)
         self._order = VirtualNodeOrder(self.cells, self.names, self.gpus, len(hardware.topology.groups))
         self._cluster = cluster
-        self._changes = -1  # of the VC when it was last read
+        self._changes = self._rebindings = -1  # of `CellOccupancy` when the nodes were last read
+        self._held: HeldNodes | None = None
         self._bindings: VirtualNodeBindings | None = None
 
     @cached_property
@@ -60,18 +61,23 @@ class VirtualNodes:
 
     @property
     def bindings(self) -> VirtualNodeBindings:
-        """The nodes as the cells are now.
+        """The nodes as the cells are now; the same object while they are the same.
 
         O(nodes x levels), or O(1) if no gang of the VC has changed its cells since the last call and no hardware is bad.
         """
-        changes = self._occupancy.changes[self._cluster]
-        if self._bindings is None or changes != self._changes:
-            self._changes, self._bindings = changes, self._read()
+        changes, rebindings = self._occupancy.changes[self._cluster], self._occupancy.rebindings
+        if self._held is None or changes != self._changes:
+            self._changes, self._held, self._bindings = changes, self._held_now(), None
+        if self._bindings is None or rebindings != self._rebindings:
+            found, self._rebindings = self._read(self._held), rebindings
+            if self._bindings is None or not self._bindings.equals(found):
+                self._bindings = found
         return self._bindings
 
-    def _read(self) -> VirtualNodeBindings:
+    def _read(self, held: HeldNodes) -> VirtualNodeBindings:
         number = np.concatenate([view.hardware for view in self._views])
-        row, held, usable = self._rows_now(number), self._held_now(), self._usable_now()
+        row = self._rows_now(number)
+        usable = self._usable_now(row)
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
         free = int((self.gpus - used)[usable].sum())
         possible = self._possible_now(np.flatnonzero(row < 0).tolist())
@@ -98,15 +104,12 @@ class VirtualNodes:
         count = np.array(list(map(len, places)), np.int64)
         return HeldNodes(tuple(held), count, at, np.array(list(chain.from_iterable(gpus)), np.int64))
 
-    def _usable_now(self) -> Bools:
-        """Return whether the hardware of each node is healthy."""
-        usable = np.ones(len(self.cells), np.bool_)
-        cells = self._occupancy.clusters.cells
-        for node in cells.bad.nodes:
-            for leaf in cells.physical.leaves[node]:
-                bound = (cell.virtual for cell in _up_to_node(leaf) if cell.virtual is not None)
-                usable[[self._at[cell] for cell in bound if cell in self._at]] = False
-        return usable
+    def _usable_now(self, row: Ints) -> Bools:
+        """Return whether the hardware of each node is healthy. `row`: that of its hardware; -1: it is not bound."""
+        bad = self._occupancy.clusters.cells.bad.nodes
+        healthy = np.ones(len(self._row) + 1, np.bool_)
+        healthy[[self._row[node] for node in bad]] = False
+        return healthy[row]
 
     def _possible_now(self, unbound: Sequence[int]) -> dict[int, frozenset[str]]:
         """Return the hardware to which nodes can be bound that are below a bound cell."""
@@ -223,13 +226,6 @@ def part_types(nodes: Nodes) -> frozenset[str]:
     parts = nodes.topology.selectable_parts.tolist()
     several = {kind for kind, count in zip(nodes.gpu_type, parts, strict=True) if count > 1 and "," in kind}
     return frozenset(kind for types in several for kind in types.split(","))
-
-
-def _up_to_node(leaf: PhysicalCell) -> Iterator[PhysicalCell]:
-    cell: PhysicalCell | None = leaf
-    while cell is not None and cell.level <= cell.chain.node_level:
-        yield cell
-        cell = cell.parent
 
 
 def _bound_above(cell: VirtualCell) -> PhysicalCell | None:
