@@ -45,7 +45,7 @@ from start_overhead import Site, sites
 EPILOG = "0.1"
 BURST = 4
 IDLE_S = 5.0  # how long the processes are observed while nothing happens
-TRAINS_S = 2.0
+TRAINS_S = 2.0  # how long a training runs before it is preempted
 SYNCS = ("syscalls:sys_enter_fdatasync", "syscalls:sys_enter_fsync")
 THREAD = "worker["  # the name of a process that a thread of a daemon has forked, until it runs a program
 DAEMONS = ("slurmctld", "slurmd", "munged")

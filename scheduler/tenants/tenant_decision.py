@@ -87,10 +87,8 @@ def decide_owners(
     pools, queues, configs = list[NodePool](), 0, dict[int, PolicyConfig]()
     for tenant in tenants:
         if tenant.name != OUTSIDE:
-            config = configs.get(id(tenant.config)) or config_of_owner(
-                tenant.config
-            )  # a hash of a configuration takes a while
-            configs[id(tenant.config)], rows = config, of_jobs.rows[tenant.name]
+            key, rows = id(tenant.config), of_jobs.rows[tenant.name]  # a hash of a configuration takes a while
+            config = configs[key] = configs.get(key) or config_of_owner(tenant.config)
             pools.append(NodePool(rows, np.empty(0, np.int64), config, tenant.policy, queues))
             queues += len(tenant.config.limits) + 1
     names = of_jobs.owners

@@ -13,12 +13,8 @@ from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.unchanged_pools import JobPairs, UnchangedPools, pools_with_other_jobs
 
-_OF_ALL = (
-    "name",
-    "features",
-    "last_resort",
-    "slowness",
-)  # columns of the nodes by which virtual nodes of any VC may differ
+# columns of the nodes by which virtual nodes of any VC may differ
+_OF_ALL = ("name", "features", "last_resort", "slowness")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
