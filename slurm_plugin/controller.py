@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.cluster.tenant_pools import check_change
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.act_stage import ActStage
-from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
+from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, CycleStage, Decided
 from tiresias.slurm_plugin.cycle.decide_stage import DecideStage
 from tiresias.slurm_plugin.cycle.estimate_stage import EstimateStage
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
@@ -77,9 +77,8 @@ class Controller:
         self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
         self._decided: Decided | None = None  # in the newest cycle
         self._recall()
-        self._stages = (
-            ObserveStage(self._services),
-            DecideStage(self._services),
+        self._to_decide = ObserveStage(self._services), DecideStage(self._services)
+        self._to_act = (
             ActStage(self._services),
             PublishStage(self._services, self._budget.version()),
             EstimateStage(self._services),
@@ -106,6 +105,9 @@ class Controller:
     def cycle(self) -> None:
         """One cycle. Raises Unavailable when Slurm, the lease or the journal cannot be reached: nothing is lost, the next cycle
         continues. Raises Superseded when another controller leads."""
+        self._run(*self._to_decide, *self._to_act)
+
+    def _run(self, *stages: CycleStage) -> None:
         with self._no_further_than_written(), garbage_collection.suspended():
             began = self._services.clock()
             self._services.leadership.renew()
@@ -114,7 +116,7 @@ class Controller:
                 self._config, self._site, self._memory, self._pools, self._comments, self.switches.paused, began
             )
             try:
-                for stage in self._stages:
+                for stage in stages:
                     stage.run(context)
             finally:
                 self._take_results(context)
@@ -182,6 +184,7 @@ class Controller:
         Raises:
             UsageError: A running job would lose cells of its virtual cluster, or cells do not fit the nodes: the old one stays.
             StateError: The changes cannot be journaled: the old one stays.
+            Unavailable: Whether jobs would lose cells cannot be found out now: the old one stays.
         """
         self._check_cells(config)
         decisions = self._services.decisions
@@ -198,8 +201,10 @@ class Controller:
         self._config, self._site, self._is_ahead = config, site, True
 
     def _check_cells(self, config: Config) -> None:
-        """Raises UsageError as `reconfigure`."""
-        if self._decided is not None and config.virtual_clusters != self._config.virtual_clusters:
+        """Raises UsageError as `reconfigure`. Slurm is asked again: starts since the newest snapshot count."""
+        if config.virtual_clusters != self._config.virtual_clusters:
+            self._run(*self._to_decide)
+            assert self._decided is not None
             of = config.virtual_cluster_of
             clusters = {job.id: of(job.account, job.qos, job.partition) for job in self._decided.managed}
             check_change(config, self._decided.snapshot, clusters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.model import Plan, Snapshot
@@ -72,3 +72,10 @@ class CycleContext:
     def why_paused(self) -> str:
         """Why no job is preempted; "" where preemptions are not paused."""
         return f"preemptions are paused {self.paused.words}" if self.paused else ""
+
+
+class CycleStage(Protocol):
+    """A part of a cycle."""
+
+    def run(self, context: CycleContext) -> None:
+        """Use the results of the stages before, and fill in those of this one."""

@@ -7,7 +7,8 @@ them.
     {"op": "stop", "release": false}     end; release: at once, without waiting for the preemptions in progress
 
 The socket's thread accepts an order, and the daemon's own thread carries it out between two cycles. The answer contains its
-number, {"order": 3}; {"op": "outcome", "order": 3} answers {"outcome": null} until it is done, then the outcome as text.
+number, {"order": 3}; {"op": "outcome", "order": 3} answers {"outcome": null} until it is done, then the outcome as text. Each
+process has other numbers: one that was started since does not answer for orders of the process before.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class AdminRequest:
     """An accepted order.
 
     Attributes:
-        number: from 1
+        number: larger than those of earlier controllers on this host
         op: PAUSE, RELOAD, RESUME or STOP
         by: name of the user
         reason: as given
@@ -63,7 +64,8 @@ class AdminRequests:
     def __init__(self, views: Answer, wake: Callable[[], None]) -> None:
         self._views, self._wake = views, wake
         self._taken: SimpleQueue[AdminRequest] = SimpleQueue()
-        self._given = itertools.count(1)
+        self._first = int(time.time() * 1000)
+        self._given = itertools.count(self._first)
         self._outcomes: dict[int, str] = {}
         self._failures: dict[int, TiresiasError] = {}
         self._refused: dict[tuple[int, object], float] = {}  # time of the last log entry, by uid and operation
@@ -111,6 +113,10 @@ class AdminRequests:
     def _outcome(self, number: int) -> Mapping[str, Any]:
         if number in self._failures:
             raise self._failures[number]
+        if 0 < number < self._first:
+            raise TiresiasError(
+                "the controller was started since the order, so its outcome is not known; retry the command"
+            )
         return {"outcome": self._outcomes.get(number)}
 
     def _log_refusal(self, op: str, peer: Peer) -> None:

@@ -7,7 +7,7 @@ kept_out    jobs that waited longer than that although their VC had whole nodes 
             Slurm's queue alone, whatever the controller decided
 elsewhere   runs on other nodes than those that their cells were bound to
 overbooked  nodes with guaranteed jobs of two VCs, and VCs with guaranteed jobs on more nodes than they own, or in two racks
-            instead of their one: in two samples one after the other
+            instead of their one, and jobs of no VC with cells: in two samples one after the other
 crossed     guaranteed runs that were preempted for a job of another VC, while their own one had whole nodes for all of its jobs,
             so that no job of its own took the cells. Bad nodes may: more of them than the VCs leave unowned take cells from a VC
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.chaos.tenants import OWNED, Tenant
 from tests.chaos.windows import Window, Windows
@@ -59,6 +59,15 @@ def grants(journal: sqlite3.Connection) -> list[Grant]:
         where start.kind = 'start' and start.cells != '' and start.outcome like 'running%' and run.start > 0"""
     )
     return [Grant(job, decided, start, nodes_of(cells)) for job, start, cells, decided in rows]
+
+
+def since_reloads(found: Iterable[Grant], reloads: Iterable[float]) -> list[Grant]:
+    """Return grants that count from the last reload before the run at the earliest. reloads: epoch seconds."""
+    times = sorted(reloads)
+    return [
+        replace(one, decided=max([one.decided, *(moment for moment in times if one.decided < moment <= one.start)]))
+        for one in found
+    ]
 
 
 def cells_of_starts(journal: sqlite3.Connection, runs: Iterable[tuple[str, float]]) -> list[str]:
@@ -170,6 +179,9 @@ def _excess(
         nodes = {node for job, each in sample.guaranteed.items() if tenant_of.get(job) == name for node in each}
         if len(nodes) > tenant.most_nodes or (tenant.in_one_rack and len({rack(node) for node in nodes}) > 1):
             yield f"{name} has cells on {sorted(nodes)}"
+    for job in sample.guaranteed:
+        if tenant_of.get(job, "") not in tenants:
+            yield f"{job} has cells and belongs to no virtual cluster"
 
 
 def crossed(

@@ -38,7 +38,7 @@ class Waiting:
 class Sample:
     """names: of all jobs in the queue, by id. attained: GPU-seconds by id as the controller publishes them at `published`.
     nodes: host lists of the jobs that hold nodes, by id. guaranteed: ids of those that hold cells of their virtual cluster, and are
-    not being preempted."""
+    not being preempted. owned: the cells of each virtual cluster by type."""
 
     time: float
     names: dict[str, str]
@@ -48,6 +48,7 @@ class Sample:
     attained: dict[str, float]
     nodes: dict[str, str] = field(default_factory=dict)
     guaranteed: frozenset[str] = frozenset()
+    owned: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -110,7 +111,12 @@ class Sampler:
             frozenset(
                 str(one["id"]) for one in status.get("jobs", ()) if one.get("guaranteed") and not one.get("phase")
             ),
+            {one["name"]: _owned(one["levels"]) for one in status.get("virtual_clusters", ())},
         )
+
+
+def _owned(levels: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    return {one["type"]: one["owned"] for one in levels if one["owned"]}
 
 
 def _free(text: str, gpus_per_node: int = 4) -> dict[str, int]:

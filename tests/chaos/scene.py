@@ -135,6 +135,11 @@ class Scene(Centre):
         with contextlib.suppress(OSError):
             self.cluster.run(["kill", "-KILL", (self.trouble / "pid").read_text()], check=False)
 
+    def hang_up_controller(self) -> None:
+        """Order a reload as systemd does."""
+        with contextlib.suppress(OSError):
+            self.cluster.run(["kill", "-HUP", (self.trouble / "pid").read_text()], check=False)
+
     def deaths(self) -> list[dict[str, Any]]:
         with contextlib.suppress(OSError):
             return [json.loads(line) for line in (self.trouble / "deaths.jsonl").read_text().splitlines()]

@@ -18,12 +18,14 @@ OUTSIDE = "science"  # an account that belongs to no virtual cluster
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A virtual cluster. nodes: how many it owns. in_one_rack: they are a rack. in_parts: it owns their sockets, not the nodes."""
+    """A virtual cluster. nodes: how many it owns. in_one_rack: they are a rack. in_parts: it owns their sockets, not the nodes.
+    policy: the order of its jobs; "": that of all."""
 
     name: str
     nodes: int
     in_one_rack: bool = False
     in_parts: bool = False
+    policy: str = ""
 
     @property
     def parts(self) -> int:
@@ -47,7 +49,8 @@ class Tenant:
         """Its table in the configuration of the controller."""
         level, count = ("socket", self.parts) if self.in_parts else ("node", self.nodes)
         level, count = ("leaf", 1) if self.in_one_rack else (level, count)
-        return {"name": self.name, "cells": [{"level": level, "count": count}], "accounts": [self.name]}
+        own = {"policy": self.policy} if self.policy else {}
+        return {"name": self.name, "cells": [{"level": level, "count": count}], "accounts": [self.name], **own}
 
 
 TENANTS = (

@@ -29,3 +29,22 @@ def test_twelve_jobs_of_three_virtual_clusters(tmp_path: Path) -> None:
     assert {"late", "kept_out", "elsewhere", "overbooked", "crossed", "redone"} <= found["invariants"].keys()
     assert found["runs_in_cells"] > 0
     assert found["guaranteed_starts"] > 0
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(TIMEOUT_S + 60)
+def test_reloads_while_jobs_run(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    options = ["--jobs", "30", "--seed", "5", "--reloads", "--json", str(file)]
+    command = [sys.executable, "-m", "tests.chaos.virtual_clusters", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, "\n".join([*done.stdout.splitlines()[-40:], done.stderr])
+    found = json.loads(file.read_text())
+    assert found["broken"] == []
+    names = {"reload_answers", "reload_cells", "reload_took", "reload_ended", "reload_unlogged", "invalid_restarts"}
+    assert names <= found["invariants"].keys()
+    assert found["reloads_accepted"] > 0
+    assert found["reloads_refused"] > 0
+    assert found["cells_compared"] > 0

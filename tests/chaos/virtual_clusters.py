@@ -1,11 +1,12 @@
 """The campaign with virtual clusters (VCs): a real Slurm of 12 nodes x 8 GPUs in racks, three VCs with two users each, and faults.
 
-    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts] [--json FILE] [--keep]
+    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts] [--reloads] [--json FILE] [--keep]
 
 Each VC is an account of Slurm. Nodes fail and are drained, the controller and slurmctld are killed with SIGKILL, also at steps of
 starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. With --parts each node has two sockets with a
-GPU type of their own each, one VC owns sockets, and the GPUs that each run saw are checked: devices.py (Slurm 24.11 or newer). Exit
-code 1 when anything is broken.
+GPU type of their own each, one VC owns sockets, and the GPUs that each run saw are checked: devices.py (Slurm 24.11 or newer). With
+--reloads the VCs are declared anew while jobs run (cell_reloads.py), and each promise is judged by the configuration of its time.
+Exit code 1 when anything is broken.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if not __package__:  # started by its path: once more, as a module of `tests`
     os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.virtual_clusters", *sys.argv[1:]])
 
 import argparse
+import math
 import random
 import sqlite3
 import time
@@ -28,16 +30,19 @@ from typing import Any
 import numpy as np
 
 from tests.chaos import devices, guarantees
+from tests.chaos.cell_reloads import CellReloads
 from tests.chaos.checks import Check
+from tests.chaos.configurations import Stretch
 from tests.chaos.guarantees import Shown
 from tests.chaos.idle import MANAGED
-from tests.chaos.run import CONFIG, GATE, ChaosRun, add_options, carry_out
+from tests.chaos.reload_evidence import ReloadEvidence
+from tests.chaos.run import CONFIG, GATE, ChaosRun, Jobs, add_options, carry_out
 from tests.chaos.samples import Sample
 from tests.chaos.scene import Job, Scene
 from tests.chaos.stored_requests import changed_requests, other_node_counts
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
-from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES
+from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES, Tenant
 from tiresias.sandbox.replay import latency
 from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
@@ -52,6 +57,9 @@ VICTIMS = """select victim.id, victim.beneficiary, victim.began, run.cells from 
 join run on run.key = victim.key and run.restart = victim.restart where victim.kind = 'preempt' and victim.outcome like 'parked%'"""
 
 
+Part = tuple[Stretch, Mapping[str, Tenant], Sequence[Shown]]  # a time, the VCs in it, and its samples
+
+
 class TenantCampaign(ChaosRun):
     scene_of: type[TenantScene] = TenantScene
     troubles_of = TenantTroubles
@@ -61,12 +69,25 @@ class TenantCampaign(ChaosRun):
     def __init__(self, args: argparse.Namespace) -> None:
         self._left = args.jobs
         super().__init__(args, f"vcs-{os.getpid()}", {"gate": GATE})
+        assert isinstance(self.scene, TenantScene)
+        assert isinstance(self.troubles, TenantTroubles)
+        self.reloads = CellReloads(self.scene, self.troubles, args.seed, self.report) if args.reloads else None
 
     def trouble(self) -> None:
         """Jobs arrive and things go wrong, until all jobs are submitted or --minutes are over."""
         start, planned = time.time(), self.planned_troubles(self._left * ARRIVAL_S, EVERY_S)
         while time.time() < start + self._seconds and (self._left or not self.scene.all_submitted()):
             self.trouble_once(planned, time.time() - start, self._jobs)
+
+    def trouble_once(self, planned: list[tuple[float, str]], passed: float, jobs: Jobs) -> None:
+        super().trouble_once(planned, passed, jobs)
+        if self.reloads:
+            self.reloads.change_if_due()
+
+    def wind_down(self) -> list[str]:
+        if self.reloads:
+            self.reloads.end()
+        return super().wind_down()
 
     def _jobs(self, scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
         for job in islice(tenant_jobs(scene, dice, number, start, self.scene_of.tenants), self._left):
@@ -76,30 +97,54 @@ class TenantCampaign(ChaosRun):
     def check_more(self, check: Check) -> None:
         """Add the promises of the VCs to the invariants, and how many cases were judged."""
         tenant_of = {job.name: job.tenant for job in self.scene.jobs.values() if job.tenant in OWNED}
-        samples = [_shown(sample) for sample in self.sampler.samples if sample.is_complete]
+        shown = [(sample.published, _shown(sample)) for sample in self.sampler.samples if sample.is_complete]
+        in_force = self._in_force(check, shown, tenant_of)
+        parts = [(stretch, tenants, _within(stretch, shown)) for stretch, tenants in in_force]
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
-            self._check_grants(check, db)
+            self._check_grants(check, db, [stretch.first for stretch, _ in in_force])
             self._check_runs(check, db)
-            self._check_victims(check, db, samples, tenant_of)
+            self._check_victims(check, db, parts, tenant_of)
             self._check_requests(check, db)
-        gpus = self._gpus()
-        deadline = self.config["preemption"]["deadline"]
-        tenants = self.scene_of.tenants
-        broken, judged = guarantees.kept_out(samples, tenant_of, gpus, deadline, check.windows, tenants)
-        assert isinstance(self.scene, TenantScene)
-        check.evidence["kept_out"] = [one for one in broken if one.partition(" ")[0] not in self._special()]
-        check.evidence["overbooked"] = guarantees.overbooked(samples, tenant_of, self.scene.rack, tenants)
-        check.judged |= {"entitled_jobs": judged, "holders_seen": sum(len(one.guaranteed) for one in samples)}
+        check.evidence |= {"kept_out": [], "overbooked": []}
+        check.judged |= {"entitled_jobs": 0, "holders_seen": 0}
+        for _, tenants, samples in parts:
+            self._check_cells(check, samples, tenant_of, tenants)
         check.judged |= _starts(History.of(check.journal))
+
+    def _in_force(
+        self, check: Check, shown: Sequence[tuple[float, Shown]], tenant_of: Mapping[str, str]
+    ) -> list[tuple[Stretch, Mapping[str, Tenant]]]:
+        """Return which VCs there were when; with reloads, judge these."""
+        if not self.reloads:
+            return [(Stretch(-math.inf, math.inf, ""), self.scene_of.tenants)]
+        evidence = ReloadEvidence(self.reloads, self.scene, self.sampler, shown)
+        evidence.add(check, tenant_of, self._gpus(), self.troubles.blind)
+        return [(one, self.reloads.layouts[one.layout].tenants) for one in evidence.in_force]
+
+    def _check_cells(
+        self, check: Check, samples: Sequence[Shown], tenant_of: Mapping[str, str], tenants: Mapping[str, Tenant]
+    ) -> None:
+        """Judge samples of a time in which the VCs were the same."""
+        deadline = self.config["preemption"]["deadline"]
+        broken, judged = guarantees.kept_out(samples, tenant_of, self._gpus(), deadline, check.windows, tenants)
+        assert isinstance(self.scene, TenantScene)
+        check.evidence["kept_out"] += [one for one in broken if one.partition(" ")[0] not in self._special()]
+        check.evidence["overbooked"] += guarantees.overbooked(samples, tenant_of, self.scene.rack, tenants)
+        check.judged["entitled_jobs"] += judged
+        check.judged["holders_seen"] += sum(len(one.guaranteed) for one in samples)
 
     def _special(self) -> set[str]:
         """Jobs that the campaign or their owners ended."""
         return {job.name for job in self.scene.jobs.values() if job.fate}
 
-    def _check_grants(self, check: Check, db: sqlite3.Connection) -> None:
+    def _check_grants(self, check: Check, db: sqlite3.Connection, reloads: Sequence[float]) -> None:
+        """reloads: epoch seconds from which on another configuration was in force: it may have no cells for an earlier grant."""
         troubles = self.troubles
         outages = guarantees.outages_of(troubles.blind, troubles.bad_nodes, troubles.changes)
-        found, deadline = guarantees.grants(db), self.config["preemption"]["deadline"]
+        found, deadline = (
+            guarantees.since_reloads(guarantees.grants(db), reloads),
+            self.config["preemption"]["deadline"],
+        )
         broken, waits = guarantees.late(found, deadline, outages, self.sampler.name)
         check.evidence["late"] = broken
         check.judged |= {"guaranteed_starts": len(waits), **_quantiles("guaranteed_wait", waits)}
@@ -133,14 +178,17 @@ class TenantCampaign(ChaosRun):
         return {job.name: job.gpus for job in self.scene.jobs.values()}
 
     def _check_victims(
-        self, check: Check, db: sqlite3.Connection, samples: Sequence[Shown], tenant_of: dict[str, str]
+        self, check: Check, db: sqlite3.Connection, parts: Sequence[Part], tenant_of: Mapping[str, str]
     ) -> None:
         rows, name = db.execute(VICTIMS).fetchall(), self.sampler.name
         guaranteed = [
             (name(job, began), name(other, began), began) for job, other, began, cells in rows if cells and other
         ]
         calm = [each for each in guaranteed if not check.windows.touch(each[2] - RECOVERY_S, each[2])]
-        check.evidence["crossed"] = guarantees.crossed(calm, samples, tenant_of, self._gpus(), self.scene_of.tenants)
+        check.evidence["crossed"] = []
+        for stretch, tenants, samples in parts:
+            own = [each for each in calm if stretch.covers(each[2], each[2])]
+            check.evidence["crossed"] += guarantees.crossed(own, samples, tenant_of, self._gpus(), tenants)
         check.judged["guaranteed_preempted"] = len(guaranteed)
         check.judged["opportunistic_preempted"] = sum(not cells for *_, cells in rows)
         check.judged["steps_redone_by_them"] = sum(
@@ -173,6 +221,10 @@ class PartCampaign(TenantCampaign):
         check.judged |= {"devices_seen": len(found), "devices_judged": len(judged), "in_one_part": in_one_part}
 
 
+def _within(stretch: Stretch, shown: Sequence[tuple[float, Shown]]) -> list[Shown]:
+    return [one for cycle, one in shown if stretch.covers(cycle, one.time)]
+
+
 def _shown(sample: Sample) -> Shown:
     """Jobs that wait for a reason that the controller cannot end, such as a hold by Slurm, are left out."""
     pending = {one.name for one in sample.waiting}
@@ -202,6 +254,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=200, help="(default: %(default)s)")
     parser.add_argument("--parts", action="store_true", help="starts select the sockets of nodes, by typed GRES")
+    parser.add_argument("--reloads", action="store_true", help="the virtual clusters are declared anew while jobs run")
     add_options(parser, minutes=60.0)
     args = parser.parse_args(None if argv is None else list(argv))
     print(f"virtual clusters: seed {args.seed}, {args.jobs} jobs of {', '.join(OWNED)} and {OUTSIDE}", flush=True)

@@ -79,7 +79,9 @@ class Centre:
     def change_virtual_clusters(self, virtual_clusters: Sequence[dict[str, Any]]) -> None:
         """Write other tables [[virtual_cluster]] into the configuration of the running controller."""
         file = self.cluster.shared / self.config.rpartition("/")[2]
-        file.write_text(file.read_text().partition("\n[[")[0] + _tables(virtual_clusters))
+        new = file.with_suffix(".new")  # a controller that starts meanwhile reads the whole file before or after
+        new.write_text(file.read_text().partition("\n[[")[0] + _tables(virtual_clusters))
+        new.replace(file)
 
     def start(
         self,

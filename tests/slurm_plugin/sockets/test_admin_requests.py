@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from typing import Any
 
 import pytest
@@ -43,6 +44,19 @@ def test_a_failed_order_reports_the_reason(orders: AdminRequests) -> None:
     orders.fail(orders.take()[0], TiresiasError("the disk is full"))
     with pytest.raises(TiresiasError, match="the disk is full"):
         orders.answer({"op": "outcome", "order": number}, ME)
+
+
+def test_a_controller_that_was_started_since_has_no_outcome(orders: AdminRequests) -> None:
+    number = orders.answer({"op": "reload"}, ME)["order"]
+    orders.done(orders.take()[0], "reloaded: nothing changed")
+    while int(time.time() * 1000) <= number:
+        pass  # a controller takes longer than a millisecond to start
+    later = AdminRequests(lambda request, peer: VIEW, lambda: None)
+    assert later.give("reload", "root") > number
+    later.done(later.take()[0], "reloaded: all changed")
+    with pytest.raises(TiresiasError, match="started since the order"):
+        later.answer({"op": "outcome", "order": number}, ME)
+    assert later.answer({"op": "outcome", "order": 0}, ME) == {"outcome": None}, "`tiresias stop` waits for its end"
 
 
 def test_orders_keep_their_order(orders: AdminRequests) -> None:

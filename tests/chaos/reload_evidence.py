@@ -1,0 +1,95 @@
+"""The judges of reloads (reload_judges.py) applied to what a campaign has recorded."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+
+from tests.chaos import reload_judges
+from tests.chaos.cell_reloads import CellReloads
+from tests.chaos.checks import Check
+from tests.chaos.configurations import ACCEPTED, REFUSED, Order, Stretch, at, stretches
+from tests.chaos.guarantees import Shown
+from tests.chaos.reload_judges import Around, EndedRun, around
+from tests.chaos.samples import Sampler, controller_outages
+from tests.chaos.scene import Scene
+from tests.chaos.windows import Window, Windows
+
+PREEMPTED = """select count(*) from intent where id = ? and kind in ('preempt', 'resize') and beneficiary != ''
+and began between ? and ?"""
+
+
+class ReloadEvidence:
+    """What a campaign has recorded.
+
+    Attributes:
+        in_force: The times in which the configuration is known.
+    """
+
+    def __init__(
+        self, reloads: CellReloads, scene: Scene, sampler: Sampler, shown: Sequence[tuple[float, Shown]]
+    ) -> None:
+        """shown: complete samples, with the epoch second of the cycle."""
+        self._reloads, self._scene, self._sampler, self._shown = reloads, scene, sampler, shown
+        self._restarts = controller_outages(scene.deaths(), sampler.samples)
+        self.in_force: list[Stretch] = stretches(reloads.records, self._restarts, reloads.layouts)
+
+    def add(
+        self, check: Check, tenant_of: Mapping[str, str], gpus: Mapping[str, int], blind: Sequence[tuple[float, float]]
+    ) -> None:
+        """Add the evidence of all judges to the check. blind: epoch seconds between which a daemon was down."""
+        records, layouts = self._reloads.records, self._reloads.layouts
+        down = Windows([Window(first, last) for first, last in blind])
+        check.evidence["reload_answers"] = [
+            *reload_judges.answers(records, self._restarts, layouts, self.in_force, down),
+            *filter(None, (self._refused_wrongly(order, tenant_of, check.windows) for order in records.orders)),
+        ]
+        check.evidence["reload_cells"], seen = reload_judges.cells(self._sampler.samples, self.in_force, layouts)
+        check.evidence["reload_took"] = list(self._took(check, tenant_of, gpus))
+        times = [(one.first, one.last) for one in records.orders]
+        times += [(one.first, one.last) for one in records.hangups]
+        check.evidence["reload_ended"], ended = reload_judges.ended(self._ended_runs(check), times, check.windows)
+        check.evidence["reload_unlogged"] = reload_judges.unlogged(records, down)
+        cycles = sorted(sample.published for sample in self._sampler.samples)
+        check.evidence["invalid_restarts"], refused = reload_judges.restarts(
+            self._scene.deaths(), records, layouts, cycles, self._scene.log()
+        )
+        check.judged |= {
+            "reloads": len(records.orders),
+            "reloads_accepted": sum(one.outcome == ACCEPTED for one in records.orders),
+            "reloads_refused": sum(one.outcome == REFUSED for one in records.orders),
+            "hangups_refused": sum(bool(one.line) for one in records.hangups),
+            "starts_refused": refused,
+            "reloads_seen": len(list(self._seen())),
+            "cells_at_reloads": sum(len(seen.before.guaranteed) for _, seen in self._seen()),
+            "cells_compared": seen,
+            "runs_ended_at_reloads": ended,
+        }
+
+    def _seen(self) -> Iterator[tuple[Order, Around]]:
+        """The orders around which complete samples show the queue."""
+        for order in self._reloads.records.orders:
+            if found := around(self._shown, order):
+                yield order, found
+
+    def _refused_wrongly(self, order: Order, tenant_of: Mapping[str, str], windows: Windows) -> str:
+        layouts, before = self._reloads.layouts, at(self.in_force, order.first)
+        seen = around(self._shown, order)
+        if not before or layouts[order.layout].refusal or windows.touch(order.first - 1, order.last):
+            return ""
+        return reload_judges.refused_wrongly(
+            order, layouts[before], layouts[order.layout], seen, tenant_of, self._sampler.name
+        )
+
+    def _took(self, check: Check, tenant_of: Mapping[str, str], gpus: Mapping[str, int]) -> Iterator[str]:
+        for order, seen in self._seen():
+            if after := at(self.in_force, order.last):
+                yield from reload_judges.took(seen, self._reloads.layouts[after], tenant_of, gpus, check.windows)
+
+    def _ended_runs(self, check: Check) -> Iterator[EndedRun]:
+        with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
+            for run in check.logged:
+                if run.name not in check.shaken:
+                    found = db.execute(PREEMPTED, (run.id, run.start - 1, run.end + 1)).fetchone()[0]
+                    yield EndedRun(run.name, run.start, run.end, run.state, bool(found))
