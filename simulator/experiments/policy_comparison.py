@@ -18,7 +18,7 @@ from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole
 from tiresias.simulator.experiments.tenant_runs import SharedCluster
 from tiresias.simulator.formats.shadow_journal import ShadowRecord
-from tiresias.simulator.outcome_metrics import Summary, waiting
+from tiresias.simulator.outcome_metrics import Summary, queueing, waiting
 from tiresias.simulator.trace import Trace
 
 RECORDED = "recorded"
@@ -70,11 +70,18 @@ class PolicyComparison:
     def waits(self) -> dict[str, ClusterWaits]:
         """Return the waits of the jobs of each virtual cluster."""
         rows_of = self.shared.rows(self.setup.trace) if self.shared else {}
-        waited = {name: jct - self.setup.trace.duration for name, jct in self.jct.items()}
+        waited = {name: self._waited(name) for name in self.jct}
         return {
             cluster: ClusterWaits(len(rows), {name: waiting(delay[rows], 99) for name, delay in waited.items()})
             for cluster, rows in rows_of.items()
         }
+
+    def _waited(self, name: str) -> Floats:
+        """Return how long each job waited in a run or in the recorded times, seconds, shape (jobs,)."""
+        if name in self.runs:
+            return queueing(self.setup.trace, self.runs[name].outcome)
+        waited: Floats = self.jct[name] - self.setup.trace.duration
+        return waited
 
 
 class ClusterWaits(NamedTuple):

@@ -13,9 +13,13 @@ import pytest
 from rich.console import Console
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.elastic_job import ElasticJob
 from tiresias.simulator.experiments import policy_comparison
 from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.experiments.tenant_runs import SharedCluster
+from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, TraceJob
 from tiresias.simulator.views import simulate as simulate_view
@@ -62,6 +66,17 @@ def test_nothing_is_recorded() -> None:
     found = policy_comparison.compare_policies(setup(finish=False), "best_effort", ("las",))
     assert found.trust is None
     assert "Accounting does not contain the end" in " ".join(view.words(found))
+
+
+def test_an_elastic_job_that_grows_has_waited_for_no_time() -> None:
+    """It has all four GPUs of its virtual cluster, and ends after a quarter of its known duration."""
+    job = TraceJob("1", 0.0, 1, 1000.0, "ann", "vision", elastic=ElasticJob(1, 4))
+    config = replace(PolicyConfig.paper(), sizing="minimum_first")
+    setup = Setup("site", Trace.of([job]), ClusterSize(1, 4), config, Cost())
+    tenants = SimulatedTenants("virtual_clusters", (DeclaredTenant("vision", (DeclaredCells("node", 1),)),))
+    found = policy_comparison.compare_policies(setup, "las", ("las",), shared=SharedCluster("site", (tenants,)))
+    assert found.jct["las, VCs"].tolist() == [250.0]
+    assert found.waits()["vision"].runs["las, VCs"] == {"mean": 0.0, "p99": 0.0}
 
 
 def test_groups_cover_each_job_once() -> None:
