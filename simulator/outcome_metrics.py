@@ -87,16 +87,17 @@ def by_owner(owner: Ints, trace: Trace, outcome: Outcome) -> Summary:
 
     The slowdown of an owner is the sum of its jobs' completion times over that of their durations: 1 if none of its jobs waits. The
     Jain index is that of the reciprocals (Jain, Chiu, Hawe, DEC-TR-301): 1 if all owners are slowed down alike, 1/n if of n owners
-    one alone is served.
+    one alone is served. Owners of whose jobs none has work have no slowdown, and are left out.
 
     Args:
         owner: Index of the owner of each row of the trace.
         trace: The jobs.
         outcome: What happened to them.
     """
-    present = np.unique(owner)
-    lasted = np.bincount(owner, trace.duration)[present]
-    slowdown = np.bincount(owner, outcome.jct)[present] / np.maximum(lasted, np.finfo(np.float64).tiny)
+    lasted = np.bincount(owner, trace.duration)
+    present = np.flatnonzero(lasted)
+    slowdown = np.bincount(owner, outcome.jct)[present] / lasted[present]
+    slowdown = slowdown if len(present) else np.ones(1)
     speed = 1.0 / slowdown
     return {
         "owners": len(present),

@@ -1,13 +1,14 @@
 """TIRESIAS_STEPS_FROM=REGEX (`tsbatch --steps-from`): the step of a program that only prints its progress.
 
 The pattern is searched in the lines that the job writes. Its groups named `step` and `total`, else its first and second group, are
-the steps that are done and those of the whole job; the second one may be missing. Commas, underscores, apostrophes and spaces in a
-number are skipped: "1,200 / 5,000" is 1200 of 5000.
+the steps that are done and those of the whole job; the second one may be missing. Where `total` alone is named, the first other
+group is the step. Commas, underscores, apostrophes and spaces in a number are skipped: "1,200 / 5,000" is 1200 of 5000.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 
 from tiresias.errors import UsageError
 
@@ -20,14 +21,16 @@ _SEPARATORS = str.maketrans("", "", ", _'")
 
 def check(pattern: str) -> None:
     """Raise UsageError for what is no pattern with a group."""
-    if len(pattern) > LONGEST_PATTERN or not pattern.isprintable():
-        raise UsageError(f"{OPTION}: give a pattern of at most {LONGEST_PATTERN} printable characters")
+    if not 0 < len(pattern) <= LONGEST_PATTERN or not pattern.isprintable():
+        raise UsageError(f"{OPTION}: give a pattern of 1 to {LONGEST_PATTERN} printable characters")
     try:
-        found = re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as "[[", which later releases of Python may read in another way
+            found = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"{OPTION}={pattern!r:.60}: {error}") from None
-    if not found.groups:
-        raise UsageError(rf"{OPTION}={pattern!r:.60}: it has no group for the step; such as 'step (\d+)/(\d+)'")
+        raise UsageError(f"{OPTION}='{pattern:.60}': {error}") from None
+    if not _groups(found)[0]:
+        raise UsageError(rf"{OPTION}='{pattern:.60}': it has no group for the step; such as 'step (\d+)/(\d+)'")
 
 
 def steps(pattern: re.Pattern[str], line: str) -> tuple[int, int] | None:
@@ -44,11 +47,13 @@ def steps(pattern: re.Pattern[str], line: str) -> tuple[int, int] | None:
 
 
 def _groups(pattern: re.Pattern[str]) -> tuple[int, int]:
-    """Return the numbers of the groups of the step and of the total; 0: the pattern has none for the total."""
+    """Return the numbers of the groups of the step and of the total; 0: the pattern has none."""
     names = pattern.groupindex
+    total = names.get("total", 0)
     if "step" in names:
-        return names["step"], names.get("total", 0)
-    return 1, 2 if pattern.groups > 1 else 0
+        return names["step"], total
+    first, second = ([each for each in range(1, pattern.groups + 1) if each != total] + [0, 0])[:2]
+    return first, total or second
 
 
 def _count(text: str | None) -> int:

@@ -152,6 +152,7 @@ def _take_own_options(words: list[str]) -> list[str]:
         if "checkpoint" in own:
             os.environ[environment.CHECKPOINT] = own["checkpoint"]
         if "steps-from" in own:
+            printed_steps.check(own["steps-from"])
             os.environ[environment.STEPS_FROM] = own["steps-from"]
         if "opportunistic" in own:
             opportunistic.check(own["opportunistic"])

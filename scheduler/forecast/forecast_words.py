@@ -45,10 +45,18 @@ def forecast_in_words(reason: ForecastReason) -> str:
 
 def _goes_first(seconds: float, higher_s: float) -> str:
     if seconds == math.inf:
-        return f"; it ranks higher in {higher_s:.0f} s (policy.starve_limit)" if higher_s else ""
-    when = f"in {seconds:.0f} s" if seconds > 0 else "now"
+        return f"; it ranks higher in {_span(higher_s)} (policy.starve_limit)" if higher_s else ""
+    when = f"in {_span(seconds)}" if seconds > 0 else "now"
     return f"; it goes before all others {when} (policy.starve_limit)"
 
 
 def _is_promoted(seconds: float) -> str:
-    return "" if seconds == math.inf else f"it is promoted in {seconds:.0f} s at the latest; "
+    return "" if seconds == math.inf else f"it is promoted in {_span(seconds)} at the latest; "
+
+
+def _span(seconds: float) -> str:
+    """Return a time in one unit: 90 s, 45 minutes, 30 hours, 4 days."""
+    units = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
+    return next(
+        (f"{seconds / length:.0f} {unit}" for unit, length in units if seconds >= 2 * length), f"{seconds:.0f} s"
+    )

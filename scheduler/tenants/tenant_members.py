@@ -13,6 +13,7 @@ from typing import Any
 from tiresias.errors import UsageError
 
 MEMBER_KEYS = ("accounts", "qos", "partitions")
+_SINGULAR = dict(zip(MEMBER_KEYS, ("account", "QOS", "partition"), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def check_members(members: Mapping[str, TenantMembers]) -> None:
         for key, both in shared.items():
             if both and not apart:
                 raise UsageError(
-                    f"virtual clusters {one} and {other} both claim {key} {min(both)}; give it to one of them, or keep them "
+                    f"virtual clusters {one} and {other} both claim {_SINGULAR[key]} {min(both)}; give it to one of them, or keep them "
                     "apart by another list"
                 )
 

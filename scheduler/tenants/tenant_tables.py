@@ -17,6 +17,7 @@ from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenan
 KEYS = ("name", "cells", "opportunistic")
 POLICY = "policy"
 CELL_KEYS = ("level", "count", "gpu_type", "nodes", "gpus")
+_MOST_DIGITS = 4  # of the index of a GPU
 _CELLS = 'cells = [{ level = "leaf", count = 2 }]'
 
 
@@ -32,7 +33,7 @@ def declared_tenant(table: Mapping[str, Any], further: Iterable[str] = ()) -> De
     """
     name = table.get("name")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise UsageError(f"[[virtual_cluster]]: name = {name!r} is not possible; give a printable name")
+        raise UsageError(f"[[virtual_cluster]]: name = {repr(name)[:60]} is not possible; give a printable name")
     where = f"virtual cluster {name}"
     _check_keys(where, table, (*KEYS, *further))
     cells = table.get("cells")
@@ -40,7 +41,7 @@ def declared_tenant(table: Mapping[str, Any], further: Iterable[str] = ()) -> De
         raise UsageError(f"{where}: it owns no cells; give for example {_CELLS}")
     opportunistic = table.get("opportunistic", True)
     if not isinstance(opportunistic, bool):
-        raise UsageError(f"{where}: opportunistic = {opportunistic!r} is not possible; allowed: true, false")
+        raise UsageError(f"{where}: opportunistic = {repr(opportunistic)[:60]} is not possible; allowed: true, false")
     return DeclaredTenant(name, tuple(_cells(where, each) for each in cells), opportunistic)
 
 
@@ -66,20 +67,20 @@ def policy_name(cluster: str, table: Mapping[str, Any], default: str, known: Ite
 
 def _cells(where: str, table: Any) -> DeclaredCells:
     if not isinstance(table, Mapping):
-        raise UsageError(f"{where}: cells = {table!r} is not possible; give for example {_CELLS}")
+        raise UsageError(f"{where}: cells = {repr(table)[:60]} is not possible; give for example {_CELLS}")
     _check_keys(f"{where}: cells", table, CELL_KEYS)
     level, gpu_type = table.get("level"), table.get("gpu_type", "")
-    if not isinstance(level, str) or not level:
+    if not isinstance(level, str) or not level or not level.isprintable():
         raise UsageError(
-            f"{where}: level = {level!r} is not possible; give a level of the topology, such as node or leaf"
+            f"{where}: level = {repr(level)[:60]} is not possible; give a level of the topology, such as node or leaf"
         )
-    if not isinstance(gpu_type, str):
-        raise UsageError(f"{where}: gpu_type = {gpu_type!r} is not possible; give a GPU type as Slurm has it")
+    if not isinstance(gpu_type, str) or not gpu_type.isprintable():
+        raise UsageError(f"{where}: gpu_type = {repr(gpu_type)[:60]} is not possible; give a GPU type as Slurm has it")
     if "nodes" in table or "gpus" in table:
         return _pinned(where, level, table)
     count = table.get("count")
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise UsageError(f"{where}: count = {count!r} is not possible; give a whole number above 0")
+        raise UsageError(f"{where}: count = {repr(count)[:60]} is not possible; give a whole number above 0")
     return DeclaredCells(level, count, gpu_type)
 
 
@@ -92,12 +93,12 @@ def _pinned(where: str, level: str, table: Mapping[str, Any]) -> DeclaredCells:
         )
     if "count" in table and table["count"] != 1:
         raise UsageError(
-            f"{where}: count = {table['count']!r} beside nodes = {nodes[:60]!r}; leave it out: they are one cell"
+            f"{where}: count = {repr(table['count'])[:60]} beside nodes = {nodes[:60]!r}; leave it out: they are one cell"
         )
     if table.get("gpu_type"):
         raise UsageError(f"{where}: gpu_type beside nodes = {nodes[:60]!r}; leave it out: the nodes have their type")
     indexes = hosts(f"[{gpus}]") if isinstance(gpus, str) and gpus else ()
-    if not isinstance(gpus, str) or not all(index.isdecimal() for index in indexes):
+    if not isinstance(gpus, str) or not all(index.isdecimal() and len(index) <= _MOST_DIGITS for index in indexes):
         raise UsageError(f"{where}: gpus = {repr(gpus)[:60]} is not possible; give indexes of GPUs, such as 0-3")
     return DeclaredCells(level, 1, "", hosts(nodes), tuple(map(int, indexes)))
 
@@ -105,4 +106,4 @@ def _pinned(where: str, level: str, table: Mapping[str, Any]) -> DeclaredCells:
 def _check_keys(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
     for key in table:
         if key not in known:
-            raise UsageError(f"{where}: unknown key {key!r}; known: {', '.join(known)}")
+            raise UsageError(f"{where}: unknown key {repr(key)[:60]}; known: {', '.join(known)}")

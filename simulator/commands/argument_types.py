@@ -59,7 +59,8 @@ def whole_number(option: str) -> Callable[[str], int]:
 
     def check(text: str) -> int:
         if not (text.isdecimal() and 0 < int(text[:20]) <= cells.MOST_GPUS):
-            raise UsageError(f"{option} {text[:40]!r}: give a whole number above 0")
+            most = f", {cells.MOST_GPUS:,} at most" if text.isdecimal() and int(text[:20]) else ""
+            raise UsageError(f"{option} {text[:40]!r}: give a whole number above 0{most}")
         return int(text)
 
     return check
@@ -93,7 +94,8 @@ def seconds(option: str) -> Callable[[str], float]:
 
     def check(text: str) -> float:
         if not 0 <= (found := parse(text)) <= cells.LARGEST:
-            raise UsageError(f"{option} {text[:40]!r}: give seconds, 0 or more")
+            most = f", {cells.LARGEST:g} at most" if found > 0 else ""
+            raise UsageError(f"{option} {text[:40]!r}: give seconds, 0 or more{most}")
         return found
 
     return check

@@ -196,7 +196,7 @@ def _configure_placement(group: argparse._ArgumentGroup) -> None:
         "those of the trace's column model; means --by-node (default: all GPUs are equal)",
     )  # fmt: skip
     group.add_argument(
-        "--packlimit", type=types.number("--packlimit"), default=PACKLIMIT, metavar="X",
+        "--packlimit", type=types.share("--packlimit"), default=PACKLIMIT, metavar="X",
         help=f"skew: models whose largest tensor is more than X of them consolidate (default: {PACKLIMIT})",
     )  # fmt: skip
     weights_arguments.configure(group)

@@ -168,7 +168,7 @@ def _summaries(runs: Mapping[str, Run]) -> dict[str, dict[str, float]]:
 
 
 def _print(*parts: object) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for part in parts:
         console.print(part)
         if isinstance(part, Table):

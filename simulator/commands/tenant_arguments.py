@@ -25,18 +25,22 @@ def configure(group: argparse._ArgumentGroup) -> None:
         f"partitions; needs --admission {rules}; a job of an sacct history belongs to the first table whose lists it matches, "
         "any other job to the table that the trace's column vc names; means --by-node",
     )  # fmt: skip
+    _configure_topology(group)
+
+
+def _configure_topology(group: argparse._ActionsContainer) -> None:
     configure_leaves(group)
-
-
-def configure_leaves(group: argparse._ActionsContainer) -> None:
-    """Add the option on the topology."""
-    group.add_argument(
-        "--nodes-per-leaf", type=types.whole_number("--nodes-per-leaf"), default=0, metavar="N",
-        help="nodes under each leaf switch; means --by-node (default: all nodes under one)",
-    )  # fmt: skip
     group.add_argument(
         "--sockets-per-node", type=types.whole_number("--sockets-per-node"), default=1, metavar="N",
         help="sockets of each node, with equal numbers of GPUs: cells of level socket; more than one means --by-node (default: 1)",
+    )  # fmt: skip
+
+
+def configure_leaves(group: argparse._ActionsContainer) -> None:
+    """Add the option on leaf switches."""
+    group.add_argument(
+        "--nodes-per-leaf", type=types.whole_number("--nodes-per-leaf"), default=0, metavar="N",
+        help="nodes under each leaf switch; means --by-node (default: all nodes under one)",
     )  # fmt: skip
 
 
@@ -52,7 +56,7 @@ def configure_history(group: argparse._ArgumentGroup) -> None:
         help=f"{', '.join(TENANT_RULES)}: how the virtual clusters share the cluster; each policy is replayed under each rule "
         "(default: virtual_clusters)",
     )  # fmt: skip
-    configure_leaves(group)
+    _configure_topology(group)
 
 
 def declared(args: argparse.Namespace, cluster: ClusterSize) -> TenantFile | None:
@@ -84,15 +88,24 @@ def shared(args: argparse.Namespace, setup: Setup) -> tuple[Setup, SharedCluster
     """
     file: Path | None = args.virtual_clusters
     if not file:
-        if args.admission or args.nodes_per_leaf:
-            option = "--admission" if args.admission else "--nodes-per-leaf"
+        if option := _without_use(args):
             raise UsageError(f"{option}: no virtual clusters are declared; give --virtual-clusters FILE")
         return setup, None
-    cluster = replace(setup.cluster, nodes_per_leaf=args.nodes_per_leaf)
+    cluster = replace(setup.cluster, nodes_per_leaf=args.nodes_per_leaf, sockets_per_node=args.sockets_per_node)
     tenants = _checked(file, cluster, any_hardware=True)
     rules = tuple(tenants.shared_by(rule) for rule in args.admission or ("virtual_clusters",))
     trace = startable(tenants.assigned(setup.trace), cluster, rules)
     return replace(setup, trace=trace, cluster=cluster), SharedCluster(file.name, rules)
+
+
+def _without_use(args: argparse.Namespace) -> str:
+    """Return an option of `whatif` that was given and has a use for virtual clusters only; "": there is none."""
+    given = {
+        "--admission": bool(args.admission),
+        "--nodes-per-leaf": bool(args.nodes_per_leaf),
+        "--sockets-per-node": args.sockets_per_node > 1,
+    }
+    return next((option for option, is_given in given.items() if is_given), "")
 
 
 def _checked(file: Path, cluster: ClusterSize, *, any_hardware: bool = False) -> TenantFile:

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     found = tuning.tune(setup)
     if args.json:
         output.write({args.json: simulate_view.as_text(_as_json(found))})
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for part in (simulate_view.headline(setup), _table(found), "", *_words(found)):
         console.print(part)
     return 0

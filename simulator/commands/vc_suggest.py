@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     found = suggest(question)
     checked = held_out(found, args.by, later, shared=args.hold_out == "shared") if later else None
     _write(args, found, checked)
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     headline, dropped = simulate_view.headline(question.setup), simulate_view.dropped_lines(question.setup.trace)
     for part in (headline, *dropped, *view.tables(found, checked), *view.words(found, checked)):
         console.print(part)

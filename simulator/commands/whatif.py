@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         files[args.html] = view.as_html(found)
     output.write(files)
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for part in (
         conclusion(found).text,
         simulate_view.headline(setup),

@@ -18,6 +18,7 @@ from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole
 from tiresias.simulator.experiments.tenant_runs import SharedCluster
 from tiresias.simulator.formats.shadow_journal import ShadowRecord
+from tiresias.simulator.formats.trace_columns import grouped
 from tiresias.simulator.outcome_metrics import Summary, queueing, waiting
 from tiresias.simulator.trace import Trace
 
@@ -162,7 +163,7 @@ def losers(found: PolicyComparison, policy: str) -> dict[str, float]:
     """
     now, then = found.jct[found.present], found.jct[policy]
     worse = then > WORSE * now
-    users = {user: np.array(found.setup.trace.user) == user for user in set(found.setup.trace.user)}
-    losing = sum(bool(then[rows].mean() > WORSE * now[rows].mean()) for rows in users.values())
+    users, user = grouped(found.setup.trace.user)
+    losing = np.bincount(user, then) > WORSE * np.bincount(user, now)
     lost = float((then - now)[worse].mean()) if worse.any() else 0.0
-    return {"jobs": float(worse.mean()), "users": losing / max(len(users), 1), "seconds": lost}
+    return {"jobs": float(worse.mean()), "users": float(losing.sum()) / max(len(users), 1), "seconds": lost}

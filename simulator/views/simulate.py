@@ -53,7 +53,7 @@ def headline(setup: Setup) -> str:
     """Return the trace, the cluster and the rules in words."""
     return " ".join(
         [
-            f"{setup.name}: {len(setup.trace):,} jobs on {_size_in_words(setup.cluster)}.",
+            f"{setup.name}: {counted(len(setup.trace), 'job')} on {_size_in_words(setup.cluster)}.",
             _cost_in_words(setup),
             *_more_in_words(setup),
         ]
@@ -81,7 +81,8 @@ def _more_in_words(setup: Setup) -> Iterator[str]:
     if setup.memory:
         yield f"A node has {setup.memory.node_gb:g} GB."
     if setup.tenants:
-        yield f"{len(setup.tenants.declared)} virtual clusters share it by {setup.tenants.rule}."
+        count = len(setup.tenants.declared)
+        yield f"{counted(count, 'virtual cluster')} {'shares' if count == 1 else 'share'} it by {setup.tenants.rule}."
     if setup.reporting:
         yield _reports_in_words(setup.reporting)
 
@@ -157,7 +158,7 @@ def _contention_json(contention: SimulatedContention) -> dict[str, object]:
 
 def dropped_lines(trace: Trace) -> list[str]:
     """Return a line for each reason for which jobs were dropped."""
-    return [f"dropped {each.count:,} jobs: job {each.example} {each.reason}" for each in trace.dropped]
+    return [f"dropped {counted(each.count, 'job')}: job {each.example} {each.reason}" for each in trace.dropped]
 
 
 def comparison(setup: Setup, summaries: Mapping[str, Summary]) -> dict[str, object]:
@@ -252,7 +253,7 @@ def virtual_cluster_table(policies: Mapping[str, Mapping[str, Summary]]) -> Tabl
         table.add_column(heading, justify="left" if heading == "virtual cluster" else "right", no_wrap=True)
     for policy, clusters in policies.items():
         for name, each in clusters.items():
-            table.add_row(policy, name or "(none)", *(f"{each[key]:,.0f}" for key in VIRTUAL_CLUSTER))
+            table.add_row(policy, one_line(name) or "(none)", *(f"{each[key]:,.0f}" for key in VIRTUAL_CLUSTER))
     return table
 
 
@@ -277,6 +278,11 @@ def filled_table(title: str, header: Iterable[str], rows: Iterable[tuple[str, It
     for name, cells in rows:
         table.add_row(Text(one_line(name)), *cells)
     return table
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things with their name: 1 job, 2,000 jobs."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def one_line(name: str) -> str:

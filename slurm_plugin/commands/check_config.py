@@ -21,6 +21,8 @@ from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import DEFAULT, Loaded, VirtualClusterConfig, load
 from tiresias.slurm_plugin.views.text import printable
 
+_LONGEST = 300  # cells of a value
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
@@ -43,13 +45,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(loaded: Loaded) -> Table:
     table = Table(box=None, header_style="bright_black", padding=(0, 2, 0, 0))
-    for title in ("key", "value", "from"):
-        table.add_column(title, no_wrap=True)
+    table.add_column("key", no_wrap=True)
+    for title in ("value", "from"):
+        table.add_column(title, overflow="fold")
     for key, source in loaded.sources.items():
         style = "" if source == DEFAULT else "bold"
-        value = printable(toml(loaded.value(key)), 60)
-        table.add_row(Text(key, style), Text(value, style), Text(printable(source, 60), style))
+        for value in _texts(loaded.value(key)):
+            table.add_row(Text(key, style), Text(value, style), Text(printable(source, _LONGEST), style))
     return table
+
+
+def _texts(value: Any) -> list[str]:
+    """Return a value as it is written in the file; of virtual clusters one text each."""
+    several = isinstance(value, tuple) and value and all(isinstance(each, VirtualClusterConfig) for each in value)
+    return [printable(toml(each), _LONGEST) for each in (value if several else (value,))]
 
 
 def toml(value: Any) -> str:

@@ -92,7 +92,11 @@ class Standby:
             time.sleep(self._leadership.pause)
 
     def answer(self, _request: dict[str, Any], _peer: Peer) -> Mapping[str, Any]:
-        """Refuse a request; the message names the leader."""
+        """Refuse a request; the message names the leader, or reports that the first cycle of this one has not begun."""
+        if self._leadership.epoch:
+            raise Unavailable(
+                "this controller has just taken the lead and has not seen Slurm yet; try again in a moment"
+            )
         raise Unavailable(f"{self.words}; ask there")
 
     def _take(self) -> bool:

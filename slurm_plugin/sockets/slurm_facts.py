@@ -73,15 +73,17 @@ def dependencies(job: SlurmJob, jobs: Sequence[SlurmJob], sees_others: bool) -> 
 
 
 def named(job_id: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
-    """Return the jobs with that id: one, the tasks of the array with that number, or none."""
+    """Return the jobs with that id: one, the tasks of the array with that number, the first part of a het job, or none."""
     if exact := [job for job in jobs if job.id == job_id]:
         return exact
     if not job_id.isdecimal():
         return []
     number = int(job_id)
-    return [job for job in jobs if job.array_id == number] or [
-        job for job in jobs if job.array_id and job.raw_id == number
-    ]
+    return (
+        [job for job in jobs if job.array_id == number]
+        or [job for job in jobs if job.array_id and job.raw_id == number]
+        or [job for job in jobs if job.het_id and job.het_id == number][:1]
+    )
 
 
 def _states(found: Sequence[SlurmJob]) -> str:

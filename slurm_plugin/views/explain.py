@@ -177,7 +177,7 @@ def _forecast(forecast: PublishedStartForecast | None, now: float, gpus: str) ->
         "ahead": "held by higher-ranked jobs",
         "behind": "by lower-ranked jobs",
         "fixed": "by jobs that cannot be preempted now",
-        "others": "by unmanaged jobs or out of service",
+        "others": "by jobs that do not compete with it, or out of service",
     }
     held = ", ".join(f"{forecast[name]} {text}" for name, text in has.items() if forecast[name])  # type: ignore[literal-required]
     steps = [

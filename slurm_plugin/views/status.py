@@ -68,7 +68,7 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
         *shadow_lines(status, UNLIMITED),
         *owner_lines(status, UNLIMITED),
         *pool_lines(status, UNLIMITED),
-        *queue_table(status.get("queues", []), 60),
+        *queue_table(status.get("queues", []), UNLIMITED),
         *titled(
             "nodes", node_map(status.get("nodes", []), listing.symbols, _PIPE_WIDTH, _ALL_LINES), _PIPE_WIDTH, LEGEND
         ),
@@ -85,7 +85,7 @@ def _narrow(status: Status, listing: Listing, width: int, height: int, now: floa
     head = [*_header(status, width, height, now), usage(status, width, brief_load(status))]
     head += [*alarms(status, now, width), *shadow_lines(status, width), *owner_lines(status, width)]
     head += pool_lines(status, width)
-    head += queue_table(status.get("queues", []), min(width, 60))
+    head += queue_table(status.get("queues", []), width)
     left = height - len(head)
     grid = node_map(nodes, known, width, max(left // 3 - 1, 0), rest=status.get("rest"))
     left -= len(grid) + bool(grid)

@@ -146,6 +146,14 @@ def test_the_jain_index_is_that_of_the_reciprocals_of_slowdowns() -> None:
     assert np.isclose(found["mean_slowdown"], 1.5)
 
 
+def test_owners_without_work_have_no_slowdown() -> None:
+    idle = TraceJob("1", 0, 6, 0, "a")
+    for jobs, owners in (([idle], 0), ([idle, TraceJob("2", 0, 6, 100, "b")], 1)):
+        trace = Trace.of(jobs)
+        found = by_owner(owners_of(trace, "users"), trace, run(POLICIES["fifo"], FAIR, trace))
+        assert found == {"owners": owners, "jain_index": 1, "worst_slowdown": 1, "p90_slowdown": 1, "mean_slowdown": 1}
+
+
 @pytest.mark.parametrize(("shares", "part"), [({}, 1 / 2), ({"a": 3.0, "b": 1.0}, 3 / 4), ({"a": 3.0}, 1 / 2)])
 def test_users_that_always_wait_are_served_by_their_shares(shares: dict[str, float], part: float) -> None:
     """Each has 300 jobs of 2 GPUs and 20 s from the start. Counted is half of the time that all of them take."""

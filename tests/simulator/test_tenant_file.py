@@ -66,7 +66,7 @@ def test_jobs_belong_to_the_first_table_that_matches(tenants: TenantFile, tmp_pa
             "unknown key 'account'; known: name, cells, opportunistic, accounts, qos, partitions, policy",
         ),
         ('policy = "lass"', "policy = 'lass' is not possible; allowed: las, fifo"),
-        ('accounts = ["speech"]', "virtual clusters speech and debug both claim accounts speech"),
+        ('accounts = ["speech"]', "virtual clusters speech and debug both claim account speech"),
         ('[[virtual_cluster]]\nname = "debug"\ncells = [{ level = "node", count = 1 }]', "debug: it is declared twice"),
     ],
 )

@@ -33,6 +33,7 @@ HOSTILE = r"(a+)+$"
         (r"step (\d+)", "step 12/500", (12, -1)),
         (r"of (?P<total>\d+): (?P<step>\d+)", "of 500: 12", (12, 500)),
         (r"(?P<step>\d+) (\w+)", "12 500", (12, -1)),
+        (r"of (?P<total>\d+): (\d+)", "of 500: 12", (12, 500)),
         (r"(?P<epoch>\d+) (\d+)", "12 500", (12, 500)),
         (r"([\d,]+) / ([\d,]+)", "1,200 / 5,000", (1200, 5000)),
         (r"(\d+)%\|.*\| (\d+)", " 12%|###   | 500", (12, 500)),
@@ -47,10 +48,15 @@ def test_the_step_and_the_total_of_a_line(pattern: str, line: str, found: tuple[
     assert printed_steps.steps(re.compile(pattern), line) == found
 
 
-@pytest.mark.parametrize("pattern", ["(", r"step \d+", "", "(a)\n", "(a)" * 200])
+@pytest.mark.parametrize("pattern", ["(", r"step \d+", r"of (?P<total>\d+)", "", "(a)\n", "(a)" * 200])
 def test_what_is_no_pattern_with_a_group_is_refused(pattern: str) -> None:
     with pytest.raises(UsageError):
         printed_steps.check(pattern)
+
+
+def test_a_pattern_that_python_warns_of_is_accepted_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    printed_steps.check(r"[[]step (\d+)")
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_the_forecast_of_a_waiting_job(snapshot_of: Any, factor: float, then: st
         (1020.0, "lower-ranked running jobs may be preempted for it (policy.preemption_cost)")
     ]
     bound = forecast_in_words(forecast.bound.why)
-    assert bound.endswith(f"as long as they need; it {then} in 460 s (policy.starve_limit)")
+    assert bound.endswith(f"as long as they need; it {then} in 8 minutes (policy.starve_limit)")
     later = snapshot_of([runs, job("2", 4, waited=490.0, submit=510)], [node()])
     steps = start_forecast(later, decide(later, config), config, 1).steps
     assert [(step.at, forecast_in_words(step.what)) for step in steps] == [(1010.0, f"it {then} (policy.starve_limit)")]

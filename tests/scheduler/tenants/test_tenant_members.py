@@ -30,8 +30,17 @@ def test_what_is_no_list_of_names_is_refused(value: Any) -> None:
 
 
 def test_an_account_in_two_virtual_clusters_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"virtual clusters a and b both claim accounts x"):
+    with pytest.raises(UsageError, match=r"virtual clusters a and b both claim account x"):
         check_members({"a": TenantMembers(("x", "y")), "b": TenantMembers(("x",))})
+
+
+@pytest.mark.parametrize(
+    ("members", "word"),
+    [(TenantMembers(qos=("x",)), "QOS x"), (TenantMembers(partitions=("x",)), "partition x")],
+)
+def test_so_is_a_qos_or_a_partition_in_two(members: TenantMembers, word: str) -> None:
+    with pytest.raises(UsageError, match=f"virtual clusters a and b both claim {word}; give it to one of them"):
+        check_members({"a": members, "b": members})
 
 
 def test_another_list_keeps_them_apart() -> None:

@@ -41,6 +41,9 @@ def test_cells_that_name_their_hardware() -> None:
         ({"name": "one", "cells": [{**NODE, "count": -1}]}, "virtual cluster one: count = -1 is not possible"),
         ({"name": "one", "cells": [{**NODE, "count": True}]}, "virtual cluster one: count = True is not possible"),
         ({"name": "one", "cells": [{"count": 1}]}, "virtual cluster one: level = None is not possible"),
+        ({"name": "one", "cells": [{**NODE, "level": "a\nb"}]}, "virtual cluster one: level = 'a\\nb' is not possible"),
+        ({"name": "one", "cells": [{**NODE, "gpu_type": "a\nb"}]}, "gpu_type = 'a\\nb' is not possible"),
+        ({"name": "one", "cells": [{**PINNED, "gpus": "9" * 5000}]}, "virtual cluster one: gpus = '999"),
         ({"name": "one", "cells": [{**NODE, "gpu_type": 3}]}, "virtual cluster one: gpu_type = 3 is not possible"),
         ({"name": "one", "cells": [{**NODE, "node": "n1"}]}, "virtual cluster one: cells: unknown key 'node'"),
         ({"name": "one", "cells": [{**PINNED, "nodes": 3}]}, "virtual cluster one: nodes = 3 is not possible"),
@@ -70,3 +73,4 @@ def test_what_cannot_be_meant(table: dict[str, Any], message: str) -> None:
         declared_tenant(table)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300, "a long value is cut"

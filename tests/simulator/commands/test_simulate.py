@@ -104,6 +104,12 @@ def test_mistakes(
         (["--policy", "las", "--quantum", "0", *CLUSTER], "quantum = 0.0 is not possible"),
         (["--policy", "las", "--interval", "-1", *CLUSTER], "--interval '-1': give seconds, 0 or more"),
         (["--policy", "las", "--mtbf", "nan", *CLUSTER], "--mtbf 'nan': give seconds, 0 or more"),
+        (["--policy", "las", "--mtbf", "inf", *CLUSTER], "--mtbf 'inf': give seconds, 0 or more, 1e+15 at most"),
+        (["--policy", "las", "--packlimit", "nan", *CLUSTER], "--packlimit 'nan': give a share, 0 to 1"),
+        (
+            ["--policy", "las", "--nodes", "99999999999", "--gpus-per-node", "4"],
+            "--nodes '99999999999': give a whole number above 0, 1,000,000,000 at most",
+        ),
         (
             ["--policy", "las", "--mtbf", "9", "--repair", "0", *CLUSTER],
             "--repair 0: a node that fails is down for a while",
@@ -269,7 +275,7 @@ def test_what_a_trace_lost_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     )
     options = ["--format", "symbioticlab", "--json", str(numbers)]
     assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, *options]) == 0
-    assert "jobs.csv: dropped 1 jobs: job 1 is larger than the cluster of 4 GPUs" in capsys.readouterr().err
+    assert "jobs.csv: dropped 1 job: job 1 is larger than the cluster of 4 GPUs" in capsys.readouterr().err
     assert json.loads(numbers.read_text())["dropped"] == [
         {"reason": "is larger than the cluster of 4 GPUs", "jobs": 1, "first": "1"}
     ]
@@ -303,6 +309,17 @@ def test_results_of_each_virtual_cluster(tmp_path: Path, capsys: pytest.CaptureF
     assert clusters["two"]["p99_queueing"] == pytest.approx(108 - 0.02 * 18)
 
 
+def test_names_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the markup of rich, nor its emoji, nor a terminal's control characters."""
+    file = tmp_path / "a[red]:x:.csv"
+    file.write_text("job_id,submit_time,num_gpus,duration,vc\na,0,4,100,[/b]\nb,0,1,5,:gem:\nc,0,1,5,x\x1b[31m\n")
+    assert main(["simulate", str(file), "--policy", "fifo", *CLUSTER, "--by-virtual-cluster"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("a[red]:x:.csv: 3 jobs on")
+    assert all(f" {name} " in shown for name in ("[/b]", ":gem:", "x?[31m"))
+    assert "\x1b" not in shown
+
+
 VIRTUAL_CLUSTERS = '[[virtual_cluster]]\nname = "a"\ncells = [{ level = "node", count = 1 }]\n'
 
 
@@ -314,7 +331,7 @@ def test_virtual_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     size = ["--nodes", "2", "--gpus-per-node", "4"]
     options = [*size, *tenants, "--by-virtual-cluster", "--json", str(numbers)]
     assert main(["simulate", str(trace), "--policy", "fifo", *options]) == 0
-    assert "1 virtual clusters share it by virtual_clusters." in " ".join(capsys.readouterr().out.split())
+    assert "1 virtual cluster shares it by virtual_clusters." in " ".join(capsys.readouterr().out.split())
     report = json.loads(numbers.read_text())
     assert report["virtual_clusters"]["fifo"]["a"]["mean_queueing"] == 0
     assert report["tenants"]["rule"] == "virtual_clusters"

@@ -68,7 +68,7 @@ def test_waits_of_each_virtual_cluster_now_and_then(files: Path, capsys: pytest.
     assert list(found["groups"]) == ["GPUs", "virtual cluster"]
     shown = capsys.readouterr().out
     assert "waiting by virtual cluster, seconds: mean / 99th percentile" in shown
-    assert "dropped 1 jobs: job 3 can never start under virtual_clusters: it is larger than its cells" in " ".join(
+    assert "dropped 1 job: job 3 can never start under virtual_clusters: it is larger than its cells" in " ".join(
         shown.split()
     )
     report = page.read_text()
@@ -88,6 +88,16 @@ def test_a_cell_that_names_real_nodes_is_one_of_its_level(files: Path) -> None:
     assert json.loads(out.read_text())["virtual_clusters"] == anywhere
 
 
+def test_cells_can_be_sockets(files: Path) -> None:
+    out, vcs = files / "out.json", files / "vcs.toml"
+    vcs.write_text(VCS.replace('level = "node"', 'level = "socket"'))
+    options = ["--policy", "fifo", "--virtual-clusters", str(vcs), "--json", str(out)]
+    assert whatif(files, *CLUSTER, "--sockets-per-node", "2", *options) == 0
+    found = json.loads(out.read_text())
+    assert found["sockets_per_node"] == 2
+    assert "vision" not in found["virtual_clusters"], "its jobs are larger than its socket"
+
+
 def test_a_job_too_large_for_its_private_cluster_is_dropped_there_alone(files: Path) -> None:
     """Job 1 of speech may use idle GPUs beyond its cells, but not in private clusters."""
     out, vcs = files / "out.json", ["--virtual-clusters", str(files / "vcs.toml"), "--policy", "fifo"]
@@ -102,6 +112,7 @@ def test_a_job_too_large_for_its_private_cluster_is_dropped_there_alone(files: P
     [
         (["--admission", "gpu_quotas"], "--admission: no virtual clusters are declared; give --virtual-clusters FILE"),
         (["--nodes-per-leaf", "2"], "--nodes-per-leaf: no virtual clusters are declared"),
+        (["--sockets-per-node", "2"], "--sockets-per-node: no virtual clusters are declared"),
         (["--admission", "shared"], "--admission 'shared' is not possible; there are gpu_quotas, "),
         (["--admission", "gpu_quotas,gpu_quotas"], "--admission 'gpu_quotas,gpu_quotas': a word occurs twice"),
         (["--virtual-clusters", "none.toml"], "none.toml: No such file or directory"),

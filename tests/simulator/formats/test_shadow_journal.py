@@ -90,7 +90,7 @@ def test_whatif_replays_them(state: Path, tmp_path: Path, capsys: pytest.Capture
     assert found["shadow"]["sooner"] == {"runs": 1, "seconds": 100.0, "median": 100.0, "p95": 100.0}
     assert found["shadow"]["preempted"] == {"runs": 1, "seconds": 50.0, "median": 50.0, "p95": 50.0}
     reported = " ".join(capsys.readouterr().out.split())
-    assert "dropped 1 jobs: job 4 has not run yet" in reported
+    assert "dropped 1 job: job 4 has not run yet" in reported
     for text in (reported, page.read_text()):
         assert "for 95.7% of it Slurm ran what Tiresias would have run" in text
         assert "25.0% of the 1.1 GPU-hours used were of jobs that can save" in text

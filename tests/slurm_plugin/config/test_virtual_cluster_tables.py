@@ -92,11 +92,11 @@ def test_a_job_belongs_to_the_first_table_that_has_it(
         (RULE + table("a", 'accounts = ["a"]') * 2, "virtual cluster a: it is declared twice"),
         (
             RULE + table("a", 'accounts = ["x", "y"]') + table("b", 'accounts = ["y"]'),
-            "virtual clusters a and b both claim accounts y; give it to one of them",
+            "virtual clusters a and b both claim account y; give it to one of them",
         ),
         (
             RULE + table("a", 'accounts = ["x"]') + table("b", 'accounts = ["x"]', 'qos = ["q"]'),
-            "virtual clusters a and b both claim accounts x; give it to one of them",
+            "virtual clusters a and b both claim account x; give it to one of them",
         ),
         (RULE + "virtual_cluster = 3\n", "policy.virtual_cluster"),
         ("virtual_cluster = 3\n" + RULE, "virtual_cluster must be tables: write [[virtual_cluster]]"),

@@ -11,6 +11,7 @@ import pytest
 from tiresias.durable.leadership import Leadership
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.failover.standby import HAND_OVER_NOTE, AnotherLeads, Standby
+from tiresias.slurm_plugin.sockets.peer import Peer
 
 LONG = 1000.0
 
@@ -137,3 +138,8 @@ def test_the_first_leader_makes_the_folders_for_its_user_alone(tmp_path: Path) -
     assert one.epoch == 1
     assert (one.folder.stat().st_mode & 0o777, (one.folder / "epoch-1").stat().st_mode & 0o137) == (0o700, 0)
     one.step_down()
+
+
+def test_a_controller_that_leads_and_has_published_nothing_is_no_standby(leader: Leadership, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="has just taken the lead and has not seen Slurm yet; try again"):
+        Standby(leader, tmp_path).answer({"op": "status"}, Peer(0, 0, 0))

@@ -67,6 +67,9 @@ def test_however_many_dependencies_twenty_are_published(texts: list[str]) -> Non
 
 def test_a_name_is_a_job_an_array_or_the_number_of_a_task(pending: Make) -> None:
     jobs = [pending(id="3", raw_id=3), *(pending(id=f"7_{task}", raw_id=7 + task, array_id=7) for task in range(3))]
+    jobs += [pending(id=f"12+{part}", raw_id=12 + part, het_id=12) for part in range(2)]
+    assert [job.id for job in named("12", jobs)] == ["12+0"], "sbatch prints this number of a heterogeneous job"
+    assert [job.id for job in named("12+1", jobs)] == ["12+1"]
     assert [job.id for job in named("3", jobs)] == ["3"]
     assert [job.id for job in named("7", jobs)] == ["7_0", "7_1", "7_2"]
     assert [job.id for job in named("7_1", jobs)] == ["7_1"]

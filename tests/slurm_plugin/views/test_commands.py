@@ -127,6 +127,22 @@ def test_check_config(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
+def test_check_config_shows_each_virtual_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "tiresias.toml"
+    accounts = [f"{name}-{number:03}" for name in ("speech", "vision") for number in range(10)]
+    tables = [
+        f'[[virtual_cluster]]\nname = "{name}"\ncells = [{{ level = "node", count = 2 }}]\n'
+        f"accounts = {[each for each in accounts if each.startswith(name)]}\n"
+        for name in ("speech", "vision")
+    ]
+    file.write_text('[policy]\nadmission = "virtual_clusters"\n' + "".join(tables))
+    rows = [
+        line for line in tiresias(tmp_path, "check-config", str(file)).stdout.splitlines() if "virtual_cluster " in line
+    ]
+    assert [row.split()[1] for row in rows] == ["speech", "vision"]
+    assert all(name in row for row, own in zip(rows, (accounts[:10], accounts[10:]), strict=True) for name in own)
+
+
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Any]:
     opened: list[Terminal] = []

@@ -23,6 +23,7 @@ from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 from tiresias.slurm_plugin.views.symbols import LETTERS, symbols_of
+from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -174,6 +175,12 @@ def test_where_packlimit_comes_from(status: dict[str, Any]) -> None:
     status["packlimit"]["learned"] = False
     assert "packlimit 0.21 default" in "\n".join(drawn(status, 200, 60))
     assert "packlimit" not in "\n".join(drawn(status, 80, 24)), "no space"
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (UNLIMITED, 60)])
+def test_the_virtual_cluster_of_a_queue_is_whole(status: dict[str, Any], width: int, height: int) -> None:
+    status["queues"][-1]["virtual_cluster"] = ""
+    assert "(no virtual cluster)" in "\n".join(drawn(status, width, height))
 
 
 def test_an_empty_cluster(status: dict[str, Any]) -> None:
