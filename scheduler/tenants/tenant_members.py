@@ -64,8 +64,8 @@ def check_members(members: Mapping[str, TenantMembers]) -> None:
         for key, both in shared.items():
             if both and not apart:
                 raise UsageError(
-                    f"virtual clusters {one} and {other} both claim {_SINGULAR[key]} {min(both)}; give it to one of them, or keep them "
-                    "apart by another list"
+                    f"virtual clusters {one} and {other} both claim {_SINGULAR[key]} {min(both)}; give it to one of them, or "
+                    "keep them apart by another list"
                 )
 
 
