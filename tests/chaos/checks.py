@@ -65,6 +65,7 @@ class LoggedRun:
     managed: bool
     gpus: int
     nodes: tuple[str, ...] = ()
+    account: str = ""
 
     def lost_its_script(self, purged: Iterable[tuple[int, int]]) -> bool:
         times = [moment for job, moment in purged if job == self.raw]
@@ -110,6 +111,7 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
         managed,
         int(next(iter(GPUS.findall(fields.get("Tres", ""))), "0")),
         tuple(hosts(fields["NodeList"])),
+        fields.get("Account", ""),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tests.chaos.tenants import OWNED, Tenant
 from tests.chaos.windows import Window, Windows
@@ -40,12 +40,26 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A sample of the queue. waiting, running: names. guaranteed: nodes by name of the jobs that hold cells."""
+    """A sample of the queue.
+
+    Attributes:
+        time: In epoch seconds.
+        waiting, running: Names. A job that waits and is not judged, but may start at any time, counts as a running one.
+        guaranteed: Nodes by name of the jobs that hold cells.
+        accounts: Of jobs whose account may change, by name; "": they belong to no VC.
+        sizes: GPUs of the whole nodes that a job takes now, by name, where these are not those of its submission.
+    """
 
     time: float
     waiting: frozenset[str]
     running: frozenset[str]
     guaranteed: Mapping[str, tuple[str, ...]]
+    accounts: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def tenant(self, job: str, tenant_of: Mapping[str, str]) -> str:
+        """Return its VC; "" for none. tenant_of: that of its submission, by name."""
+        return self.accounts.get(job, tenant_of.get(job, ""))
 
 
 def grants(journal: sqlite3.Connection) -> list[Grant]:
@@ -127,7 +141,7 @@ def kept_out(
     since, last, judged, broken = dict[str, float](), 0.0, set[str](), dict[str, str]()
     for sample in samples:
         own = {name: _jobs_of(sample, name, tenant_of) for name in tenants}
-        full = (own[name] for name, tenant in tenants.items() if _has_nodes_for(own[name], gpus, tenant))
+        full = (own[name] for name, tenant in tenants.items() if _has_nodes_for(own[name], sample, gpus, tenant))
         within = (job for jobs in full for job in jobs if job in sample.waiting)
         entitled = {job for job in within if not windows.touch(sample.time - 1, sample.time, (job,))}
         before, last = (since if sample.time - last <= GAP else {}), sample.time
@@ -135,16 +149,18 @@ def kept_out(
         judged |= entitled
         for job, begin in since.items():
             if sample.time - begin > deadline + BOUND + SEEN_S:
-                broken[job] = f"{job} of {tenant_of[job]} waited {sample.time - begin:.0f} s for cells that were free"
+                broken[job] = (
+                    f"{job} of {sample.tenant(job, tenant_of)} waited {sample.time - begin:.0f} s for cells that were free"
+                )
     return list(broken.values()), len(judged)
 
 
 def _jobs_of(sample: Shown, name: str, tenant_of: Mapping[str, str]) -> list[str]:
-    return [job for job in sample.waiting | sample.running if tenant_of.get(job) == name]
+    return [job for job in sample.waiting | sample.running if sample.tenant(job, tenant_of) == name]
 
 
-def _has_nodes_for(jobs: Iterable[str], gpus: Mapping[str, int], tenant: Tenant) -> bool:
-    return tenant.holds([gpus[job] for job in jobs])
+def _has_nodes_for(jobs: Iterable[str], sample: Shown, gpus: Mapping[str, int], tenant: Tenant) -> bool:
+    return tenant.holds([sample.sizes.get(job) or gpus[job] for job in jobs])
 
 
 def elsewhere(runs: Iterable[tuple[str, frozenset[str], frozenset[str]]]) -> list[str]:
@@ -168,19 +184,21 @@ def _double(sample: Shown, tenant_of: Mapping[str, str]) -> Iterable[str]:
     owner: dict[str, str] = {}
     for job, nodes in sample.guaranteed.items():
         for node in nodes:
-            if owner.setdefault(node, tenant_of.get(job, "")) != tenant_of.get(job, ""):
-                yield f"{node} has cells of {owner[node]} and {tenant_of.get(job, '')}"
+            if owner.setdefault(node, sample.tenant(job, tenant_of)) != sample.tenant(job, tenant_of):
+                yield f"{node} has cells of {owner[node]} and {sample.tenant(job, tenant_of)}"
 
 
 def _excess(
     sample: Shown, tenant_of: Mapping[str, str], rack: Callable[[str], int], tenants: Mapping[str, Tenant]
 ) -> Iterable[str]:
     for name, tenant in tenants.items():
-        nodes = {node for job, each in sample.guaranteed.items() if tenant_of.get(job) == name for node in each}
+        nodes = {
+            node for job, each in sample.guaranteed.items() if sample.tenant(job, tenant_of) == name for node in each
+        }
         if len(nodes) > tenant.most_nodes or (tenant.in_one_rack and len({rack(node) for node in nodes}) > 1):
             yield f"{name} has cells on {sorted(nodes)}"
     for job in sample.guaranteed:
-        if tenant_of.get(job, "") not in tenants:
+        if sample.tenant(job, tenant_of) not in tenants:
             yield f"{job} has cells and belongs to no virtual cluster"
 
 
@@ -194,14 +212,21 @@ def crossed(
     """victims: guaranteed runs that were preempted, the jobs that they were preempted for, and when."""
     times, broken = [sample.time for sample in samples], []
     for victim, other, moment in victims:
-        name, place = tenant_of.get(victim, ""), bisect_right(times, moment)
+        place = bisect_right(times, moment)
         around = samples[max(0, place - 1) : place + 1]
+        name, of = (_tenant_in(around, job, tenant_of) for job in (victim, other))
         within = all(
-            _has_nodes_for(_jobs_of(sample, name, tenant_of), gpus, tenants[name]) for sample in around if name
+            _has_nodes_for(_jobs_of(sample, name, tenant_of), sample, gpus, tenants[name]) for sample in around if name
         )
-        if name and around and within and tenant_of.get(other, "") not in (name, ""):
-            broken.append(f"{victim} of {name} was preempted for {other} of {tenant_of[other]}")
+        if name and around and within and of not in (name, ""):
+            broken.append(f"{victim} of {name} was preempted for {other} of {of}")
     return broken
+
+
+def _tenant_in(samples: Sequence[Shown], job: str, tenant_of: Mapping[str, str]) -> str:
+    """Return the VC of a job in these samples; "": none, or it was moved to another one."""
+    found = {sample.tenant(job, tenant_of) for sample in samples}
+    return found.pop() if len(found) == 1 else ""
 
 
 def outages_of(

@@ -69,6 +69,7 @@ class ChaosRun:
     config: Mapping[str, dict[str, Any]] = CONFIG
     backlog = BACKLOG
     jobs_of: Jobs = staticmethod(workload)
+    max_job_id = MAX_JOB_ID
 
     def __init__(self, args: argparse.Namespace, name: str, plan: dict[str, Any]) -> None:
         seed = args.seed
@@ -77,7 +78,7 @@ class ChaosRun:
         self.log: list[str] = []
         self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
         config = {**self.config, "policy": {**self.config["policy"], "name": args.policy}}
-        self.scene = self.scene_of(name, {"seed": seed, **plan}, MAX_JOB_ID, args.suite, **config)
+        self.scene = self.scene_of(name, {"seed": seed, **plan}, self.max_job_id, args.suite, **config)
         self.troubles = self.troubles_of(self.scene, seed, self.report)
         self.sampler = Sampler(self.scene)
 

@@ -38,7 +38,7 @@ class Waiting:
 class Sample:
     """names: of all jobs in the queue, by id. attained: GPU-seconds by id as the controller publishes them at `published`.
     nodes: host lists of the jobs that hold nodes, by id. guaranteed: ids of those that hold cells of their virtual cluster, and are
-    not being preempted. owned: the cells of each virtual cluster by type."""
+    not being preempted. owned: the cells of each virtual cluster by type. accounts: of all jobs in the queue, by id."""
 
     time: float
     names: dict[str, str]
@@ -49,6 +49,7 @@ class Sample:
     nodes: dict[str, str] = field(default_factory=dict)
     guaranteed: frozenset[str] = frozenset()
     owned: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    accounts: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +97,7 @@ class Sampler:
         run, now = self._scene.cluster.run, time.time()
         queue = [
             line.split("|")
-            for line in run(["squeue", "-h", "-r", "-o", "%i|%j|%u|%T|%r|%N"], timeout=5).stdout.splitlines()
+            for line in run(["squeue", "-h", "-r", "-o", "%i|%j|%u|%T|%r|%N|%a"], timeout=5).stdout.splitlines()
         ]
         nodes = run(["sinfo", "-h", "-N", "-p", "gpu", "-O", "NodeList:20,StateLong:30,GresUsed:40"], timeout=5).stdout
         status = self._scene.status()
@@ -112,6 +113,7 @@ class Sampler:
                 str(one["id"]) for one in status.get("jobs", ()) if one.get("guaranteed") and not one.get("phase")
             ),
             {one["name"]: _owned(one["levels"]) for one in status.get("virtual_clusters", ())},
+            {line[0]: line[6] for line in queue},
         )
 
 

@@ -252,5 +252,10 @@ class Scene(Centre):
         self.cluster.down()
 
 
+def task_name(number: str, name: str) -> str:
+    """Return the name of a task of an array by its id, "7_2", and of any other job its own."""
+    return f"{name}_{number.rpartition('_')[2]}" if name and "_" in number else name
+
+
 def tasks(job: Job) -> list[str]:
     return [job.name] if job.tasks == 1 else [f"{job.name}_{number}" for number in range(job.tasks)]

@@ -24,23 +24,24 @@ def tenant_jobs(
     moment, place = 0.0, 0
     while (moment := moment + dice.expovariate(1 / ARRIVAL_S)) < ROUND:
         place += 1
-        tenant, gpus = _tenant(dice, number), dice.choice(SIZES)
+        tenant, gpus = tenant_of_round(dice, number), dice.choice(SIZES)
         if tenant in tenants and tenants[tenant].in_parts:
             gpus = min(gpus, GPUS_PER_NODE)
-        yield _job(scene, dice, f"chaos-{number}-{place}", tenant, gpus, start + moment)
+        yield tenant_job(scene, dice, f"chaos-{number}-{place}", tenant, gpus, start + moment)
 
 
-def _tenant(dice: random.Random, number: int) -> str:
+def tenant_of_round(dice: random.Random, number: int) -> str:
+    """Draw the account of a job of this round."""
     names, chance = sorted(OWNED), dice.random()
     if chance < OUTSIDE_SHARE:
         return OUTSIDE
     return names[number % len(names)] if chance < OUTSIDE_SHARE + BUSY_SHARE else dice.choice(names)
 
 
-def _job(scene: Scene, dice: random.Random, name: str, tenant: str, gpus: int, at: float) -> Job:
+def tenant_job(scene: Scene, dice: random.Random, name: str, tenant: str, gpus: int, at: float) -> Job:
     """A training on as few nodes as hold its GPUs, or a job that cannot save."""
     user, nodes = dice.choice(USERS), whole_nodes(gpus)
-    seconds = round(min(max(dice.expovariate(1 / MEAN_S), SHORTEST_S), LONGEST_S), 1)
+    seconds = training_time(dice)
     own = [f"--account={tenant}", f"--nodes={nodes}"]
     if tenant != OUTSIDE and dice.random() < FIXED_SHARE:
         command = ["sbatch", *scene.options(name, gpus), *own, "--wrap", f"{NOTE_DEVICES}\nsleep {seconds}"]
@@ -49,3 +50,8 @@ def _job(scene: Scene, dice: random.Random, name: str, tenant: str, gpus: int, a
         own.append("--opportunistic=restart")
     command = scene.trainer(name, gpus, seconds, *own)
     return Job(name, user, command, at, plain=gpus, tenant=tenant, gpus=gpus, nodes=nodes)
+
+
+def training_time(dice: random.Random) -> float:
+    """Draw the seconds that a job trains."""
+    return round(min(max(dice.expovariate(1 / MEAN_S), SHORTEST_S), LONGEST_S), 1)

@@ -1,12 +1,12 @@
 """The campaign with virtual clusters (VCs): a real Slurm of 12 nodes x 8 GPUs in racks, three VCs with two users each, and faults.
 
-    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts] [--reloads] [--json FILE] [--keep]
+    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts | --mixed | --reloads] [--json FILE] [--keep]
 
 Each VC is an account of Slurm. Nodes fail and are drained, the controller and slurmctld are killed with SIGKILL, also at steps of
 starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. With --parts each node has two sockets with a
 GPU type of their own each, one VC owns sockets, and the GPUs that each run saw are checked: devices.py (Slurm 24.11 or newer). With
 --reloads the VCs are declared anew while jobs run (cell_reloads.py), and each promise is judged by the configuration of its time.
-Exit code 1 when anything is broken.
+With --mixed the jobs are of many kinds, and their owners change them: mixed_tenants.py. Exit code 1 when anything is broken.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ from tests.chaos.checks import Check
 from tests.chaos.configurations import Stretch
 from tests.chaos.guarantees import Shown
 from tests.chaos.idle import MANAGED
+from tests.chaos.mixed_tenants import MixedTenants
 from tests.chaos.reload_evidence import ReloadEvidence
 from tests.chaos.run import CONFIG, GATE, ChaosRun, Jobs, add_options, carry_out
 from tests.chaos.samples import Sample
-from tests.chaos.scene import Job, Scene
+from tests.chaos.scene import Job, Scene, task_name, tasks
 from tests.chaos.stored_requests import changed_requests, other_node_counts
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
 from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES, Tenant
+from tests.chaos.windows import Windows
 from tiresias.sandbox.replay import latency
 from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
@@ -65,6 +67,8 @@ class TenantCampaign(ChaosRun):
     troubles_of = TenantTroubles
     config: Mapping[str, dict[str, Any]] = {**CONFIG, "policy": {**CONFIG["policy"], **POLICY}}
     backlog = 60
+    every = EVERY_S
+    jobs_of_tenants = staticmethod(tenant_jobs)
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._left = args.jobs
@@ -75,7 +79,7 @@ class TenantCampaign(ChaosRun):
 
     def trouble(self) -> None:
         """Jobs arrive and things go wrong, until all jobs are submitted or --minutes are over."""
-        start, planned = time.time(), self.planned_troubles(self._left * ARRIVAL_S, EVERY_S)
+        start, planned = time.time(), self.planned_troubles(self._left * ARRIVAL_S, self.every)
         while time.time() < start + self._seconds and (self._left or not self.scene.all_submitted()):
             self.trouble_once(planned, time.time() - start, self._jobs)
 
@@ -90,14 +94,15 @@ class TenantCampaign(ChaosRun):
         return super().wind_down()
 
     def _jobs(self, scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
-        for job in islice(tenant_jobs(scene, dice, number, start, self.scene_of.tenants), self._left):
+        for job in islice(self.jobs_of_tenants(scene, dice, number, start, self.scene_of.tenants), self._left):
             self._left -= 1
             yield job
 
     def check_more(self, check: Check) -> None:
         """Add the promises of the VCs to the invariants, and how many cases were judged."""
-        tenant_of = {job.name: job.tenant for job in self.scene.jobs.values() if job.tenant in OWNED}
-        shown = [(sample.published, _shown(sample)) for sample in self.sampler.samples if sample.is_complete]
+        jobs = self.scene.jobs.values()
+        tenant_of = {name: job.tenant for job in jobs if job.tenant in OWNED for name in tasks(job)}
+        shown = [(sample.published, self.shown(sample)) for sample in self.sampler.samples if sample.is_complete]
         in_force = self._in_force(check, shown, tenant_of)
         parts = [(stretch, tenants, _within(stretch, shown)) for stretch, tenants in in_force]
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
@@ -137,10 +142,18 @@ class TenantCampaign(ChaosRun):
         """Jobs that the campaign or their owners ended."""
         return {job.name for job in self.scene.jobs.values() if job.fate}
 
+    def outages(self, _check: Check) -> Windows:
+        """Return the times that do not count as a wait for a job's cells."""
+        troubles = self.troubles
+        return guarantees.outages_of(troubles.blind, troubles.bad_nodes, troubles.changes)
+
+    def shown(self, sample: Sample) -> Shown:
+        """Return what a sample shows of the jobs that are judged."""
+        return _shown(sample)
+
     def _check_grants(self, check: Check, db: sqlite3.Connection, reloads: Sequence[float]) -> None:
         """reloads: epoch seconds from which on another configuration was in force: it may have no cells for an earlier grant."""
-        troubles = self.troubles
-        outages = guarantees.outages_of(troubles.blind, troubles.bad_nodes, troubles.changes)
+        outages = self.outages(check)
         found, deadline = (
             guarantees.since_reloads(guarantees.grants(db), reloads),
             self.config["preemption"]["deadline"],
@@ -164,23 +177,30 @@ class TenantCampaign(ChaosRun):
 
     def _check_requests(self, check: Check, db: sqlite3.Connection) -> None:
         nodes = {job.name: job.nodes for job in self.scene.jobs.values() if job.nodes}
-        broken, judged = changed_requests(db, self._submitted_as, nodes)
+        broken, judged = changed_requests(db, self._submitted_as, nodes, self.named_nodes())
         check.evidence["request_changed"] = broken
         check.evidence["nodes_changed"] = other_node_counts([(run.name, len(run.nodes)) for run in check.logged], nodes)
         check.judged["requests_judged"] = judged
 
+    def named_nodes(self) -> Mapping[str, tuple[str, str]]:
+        """Return the nodes that jobs name and exclude, by name of the job."""
+        return {}
+
     def _submitted_as(self, job: str, moment: float) -> str:
         """Return which job got this id at that moment; a killed slurmctld may give it to another one seconds later."""
-        near = (name for name, one in self.scene.submitted().items() if one.id == job and abs(one.time - moment) <= 2.0)
+        array = job.partition("_")[0]
+        near = (
+            name for name, one in self.scene.submitted().items() if one.id == array and abs(one.time - moment) <= 2.0
+        )
         return next(near, "")
 
     def _gpus(self) -> dict[str, int]:
-        return {job.name: job.gpus for job in self.scene.jobs.values()}
+        return {name: job.gpus for job in self.scene.jobs.values() for name in tasks(job)}
 
     def _check_victims(
         self, check: Check, db: sqlite3.Connection, parts: Sequence[Part], tenant_of: Mapping[str, str]
     ) -> None:
-        rows, name = db.execute(VICTIMS).fetchall(), self.sampler.name
+        rows, name = db.execute(VICTIMS).fetchall(), self._task_at
         guaranteed = [
             (name(job, began), name(other, began), began) for job, other, began, cells in rows if cells and other
         ]
@@ -195,10 +215,18 @@ class TenantCampaign(ChaosRun):
             self._redone(job, began) for job, _, began, cells in rows if not cells
         )
 
+    def _task_at(self, job: str, moment: float) -> str:
+        """Return which job, or which task of an array, bore the id at about that moment; "" where no sample shows it."""
+        return task_name(job, self.sampler.name(job, moment))
+
     def _redone(self, job: str, began: float) -> int:
         """Steps that the run after a preemption did again."""
-        result = next((one for one in self.scene.results() if one.id == self.sampler.name(job, began)), None)
+        result = next((one for one in self.scene.results() if one.id == self._task_at(job, began)), None)
         return next((run.redone for run in result.runs if run.start > began), 0) if result else 0
+
+
+class MixedCampaign(MixedTenants, TenantCampaign):
+    """The same with jobs of many kinds, which their owners change."""
 
 
 class PartCampaign(TenantCampaign):
@@ -255,10 +283,14 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=200, help="(default: %(default)s)")
     parser.add_argument("--parts", action="store_true", help="starts select the sockets of nodes, by typed GRES")
     parser.add_argument("--reloads", action="store_true", help="the virtual clusters are declared anew while jobs run")
+    parser.add_argument("--mixed", action="store_true", help="jobs of many kinds, which their owners change")
     add_options(parser, minutes=60.0)
     args = parser.parse_args(None if argv is None else list(argv))
     print(f"virtual clusters: seed {args.seed}, {args.jobs} jobs of {', '.join(OWNED)} and {OUTSIDE}", flush=True)
-    return carry_out((PartCampaign if args.parts else TenantCampaign)(args), args)
+    if args.mixed and (args.parts or args.reloads):
+        parser.error("--mixed is a campaign of its own: leave out --parts and --reloads")
+    campaign = PartCampaign if args.parts else MixedCampaign if args.mixed else TenantCampaign
+    return carry_out(campaign(args), args)
 
 
 if __name__ == "__main__":

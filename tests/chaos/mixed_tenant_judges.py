@@ -1,0 +1,160 @@
+"""What the kinds of jobs of `--mixed` promise, judged in retrospect, each with the name of the job and what happened.
+
+throttled       more tasks of an array ran at once than its throttle permits
+before_others   a dependent job ran before its condition: a run of the job that it waits for was not over, or, with afterok, none of
+                its runs had completed
+sizes           runs of elastic jobs with a number of GPUs that their owner did not state, and runs in cells with more GPUs than the
+                virtual cluster (VC) owns
+wrong_nodes     runs without the node that their owner named, on the one that it excluded, or in another rack than requested
+node_counts     runs on another number of nodes than their owner requested, first or by a change
+uncharged       runs whose account in the journal differs from Slurm's log, and runs of a moved job for its former account
+foreign_cells   cells of a VC that a job of another account held
+
+Slurm's log has whole seconds, so that a run may begin in the second in which another one ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.checks import LoggedRun
+from tests.chaos.mixed_tenant_workload import MixedJob
+from tests.chaos.tenants import GPUS_PER_NODE, Tenant
+
+Violation = tuple[str, str]  # name of the job, what happened
+SEEN_AFTER_S = 3.0  # a change of the account, by the controller
+Accounts = Callable[[str, float], set[str]]  # of a job id about a moment, as Slurm showed them
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a dependent job waits for. tasks: of the other job."""
+
+    kind: str
+    parent: str
+    parent_id: str
+    tasks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A job that its owner moved to another account."""
+
+    job: str
+    id: str
+    time: float
+    account: str
+
+
+def throttled(runs: Iterable[LoggedRun], throttles: Mapping[str, int]) -> Iterator[Violation]:
+    """throttles: by name of job."""
+    arrays: dict[tuple[str, str], list[LoggedRun]] = {}
+    for run in runs:
+        if run.name in throttles:
+            arrays.setdefault((run.name, run.id.partition("_")[0]), []).append(run)
+    for (name, _), own in arrays.items():
+        most = max(sum(other.start <= run.start < other.end for other in own) for run in own)
+        if most > throttles[name]:
+            yield name, f"{name}: {most} tasks ran at once, {throttles[name]} are permitted: {own}"
+
+
+def before_others(runs: Sequence[LoggedRun], conditions: Mapping[str, Condition]) -> Iterator[Violation]:
+    """conditions: of dependent jobs, by name."""
+    by_name: dict[str, list[LoggedRun]] = {}
+    for run in runs:
+        by_name.setdefault(run.name, []).append(run)
+    for name, condition in conditions.items():
+        parents = by_name.get(condition.parent, ())
+        own = [run for run in parents if run.id.partition("_")[0] == condition.parent_id]
+        first = min((run.start for run in by_name.get(name, ())), default=None)
+        if first is None:
+            continue
+        if late := [run for run in own if run.end > first]:
+            yield name, f"{name} ran at {first} before {condition.parent} had ended: {late[0]}"
+        completed = {run.id for run in own if run.state == "COMPLETED" and run.end <= first}
+        if condition.kind == "afterok" and len(completed) < condition.tasks:
+            yield name, f"{name} ran at {first}, and {condition.parent} had not completed: {own}"
+
+
+def other_sizes(runs: Iterable[LoggedRun], sizes: Mapping[str, frozenset[int]]) -> Iterator[Violation]:
+    """sizes: of elastic jobs, by name."""
+    for run in runs:
+        if run.name in sizes and run.gpus not in sizes[run.name]:
+            yield run.name, f"{run.name} had {run.gpus} GPUs, stated are {sorted(sizes[run.name])}: {run}"
+
+
+def beyond_cells(
+    in_cells: Iterable[tuple[str, int, str]], sizes: Mapping[str, frozenset[int]], tenants: Mapping[str, Tenant]
+) -> Iterator[Violation]:
+    """in_cells: name, GPUs and account of each run in cells."""
+    for name, gpus, account in in_cells:
+        owned = tenants[account].nodes * GPUS_PER_NODE if account in tenants else 0
+        if name in sizes and gpus > owned:
+            yield name, f"{name} had {gpus} GPUs in cells of {account or 'no account'}, which owns {owned}"
+
+
+def wrong_nodes(
+    runs: Iterable[LoggedRun], jobs: Mapping[str, MixedJob], rack: Callable[[str], int]
+) -> Iterator[Violation]:
+    """rack: number of the rack of a node, from 0 on."""
+    for run in runs:
+        job = jobs.get(run.name)
+        if not job or not job.names_hardware:
+            continue
+        in_rack = not job.rack or all(rack(node) + 1 == job.rack for node in run.nodes)
+        if (job.required and job.required not in run.nodes) or job.excluded in run.nodes or not in_rack:
+            asked = {"with": job.required, "without": job.excluded, "in rack": job.rack}
+            yield (
+                run.name,
+                f"{run.name} ran on {run.nodes}, requested { {key: one for key, one in asked.items() if one} }",
+            )
+
+
+def node_counts(runs: Iterable[LoggedRun], counts: Mapping[str, set[int]]) -> Iterator[Violation]:
+    """counts: numbers of nodes that the owner of a job requested, by name."""
+    for run in runs:
+        if run.name in counts and len(run.nodes) not in counts[run.name]:
+            yield run.name, f"{run.name} ran on {len(run.nodes)} nodes, not {sorted(counts[run.name])}: {run}"
+
+
+def uncharged(
+    runs: Iterable[LoggedRun], journaled: Iterable[tuple[str, float, str]], moves: Sequence[Move]
+) -> Iterator[Violation]:
+    """journaled: id, start and account of each run in the journal."""
+    accounts: dict[str, list[tuple[float, str]]] = {}
+    for job, start, account in journaled:
+        accounts.setdefault(job, []).append((start, account))
+    for run in runs:
+        own = next((account for start, account in accounts.get(run.id, ()) if abs(start - run.start) <= 1), "")
+        if own and own != run.account:
+            yield run.name, f"{run.name}: {own} in the journal: {run}"
+        before = [move for move in moves if (move.job, move.id) == (run.name, run.id) and move.time <= run.start]
+        if before and run.account != before[-1].account:
+            yield run.name, f"{run.name} was moved to {before[-1].account} at {before[-1].time:.1f}: {run}"
+
+
+def foreign_cells(
+    reports: Iterable[tuple[float, Mapping[str, Any]]], accounts_at: Accounts, name: Callable[[str, float], str]
+) -> tuple[list[Violation], int]:
+    """Return also how many holders were judged. reports: `tiresias cells --json`, each with its moment."""
+    broken, judged = list[Violation](), 0
+    for moment, report in reports:
+        for cluster in report.get("virtual_clusters", ()):
+            for job in sorted(set(_holders(cluster.get("cells", ())))):
+                known = accounts_at(job, moment)
+                judged += bool(known)
+                if known and cluster["name"] not in known:
+                    holder = name(job, moment)
+                    words = (
+                        f"{holder} ({job}) of account {sorted(known)} held cells of {cluster['name']} at {moment:.1f}"
+                    )
+                    broken.append((holder, words))
+    return broken, judged
+
+
+def _holders(cells: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for cell in cells:
+        yield from (str(job[0]) for job in cell.get("jobs", ()))
+        yield from _holders(cell.get("parts", ()))
