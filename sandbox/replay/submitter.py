@@ -59,10 +59,22 @@ def _accepted(name: str) -> str:
 def _try(command: list[str]) -> dict[str, str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         with _standard_streams(out.fileno(), err.fileno()):
-            # tsbatch runs in this process: a Python process for each job would cost more than everything else
-            code = tsbatch.main(command[1:]) if command[0] == "tsbatch" else subprocess.run(command).returncode
+            code = _tsbatch(command[1:]) if command[0] == "tsbatch" else subprocess.run(command).returncode
         printed, errors = _content(out), _content(err)
     return {"id": printed.partition(";")[0], "error": (errors or f"exit code {code}") if code else ""}
+
+
+def _tsbatch(words: list[str]) -> int:
+    """Run tsbatch in this process, with an environment of its own: it sets variables there for the job.
+
+    A Python process for each job would cost more than everything else.
+    """
+    before = dict(os.environ)
+    try:
+        return tsbatch.main(words)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _content(file: IO[str]) -> str:

@@ -37,6 +37,7 @@ class JobFacts(NamedTuple):
         avoids_until: Epoch second until when it avoids nodes.
         claims: It has claimed remaining work.
         has_servers: Its request has parameter servers on CPUs alone.
+        takes_whole_nodes: It waits, and gets whole nodes (--exclusive).
         kind: Its uid and kind.
         request: Its request while no nodes are closed to it.
     """
@@ -62,6 +63,7 @@ class JobFacts(NamedTuple):
     avoids_until: Any
     claims: Any
     has_servers: Any
+    takes_whole_nodes: Any
     virtual_cluster: Any
     kind: Any
     request: Any
@@ -85,7 +87,7 @@ class JobFacts(NamedTuple):
 
 _TYPES: dict[str, Any] = (
     dict[str, Any].fromkeys(JobFacts._fields, np.float64)
-    | dict[str, Any].fromkeys(("competes", "pending", "runs", "claims", "has_servers"), np.bool_)
+    | dict[str, Any].fromkeys(("competes", "pending", "runs", "claims", "has_servers", "takes_whole_nodes"), np.bool_)
     | dict[str, Any].fromkeys(
         ("restarts", "phase", "gpus", "min_gpus", "max_gpus", "gpu_step", "priority_class"), np.int64
     )
@@ -125,6 +127,7 @@ def facts_of(job: SlurmJob, row: JobRow, competes: bool, begins_alone: bool) -> 
         avoids_until=max(row.failed_until, row.slow_until),
         claims=job_claims.claim_of(row) is not None,
         has_servers=sizes is not None and sizes.servers is not None,
+        takes_whole_nodes=job.exclusive and job.state == "PENDING" and not job.completing,
         virtual_cluster=row.virtual_cluster,
         kind=(row.uid, row.kind) if row.kind else NO_KIND,
         request=base_request(job, row),

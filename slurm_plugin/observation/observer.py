@@ -56,6 +56,7 @@ from tiresias.slurm_plugin.observation.run_columns import KeptRuns, RunColumns
 from tiresias.slurm_plugin.observation.slow_nodes import SlowNodes
 from tiresias.slurm_plugin.observation.trained_network import TrainedNetwork
 from tiresias.slurm_plugin.observation.unused_gpus import IdleGpus
+from tiresias.slurm_plugin.observation.whole_nodes import WholeNodes
 from tiresias.slurm_plugin.state import job_claims, nodes_of_runs
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.job_claims import Expected
@@ -106,7 +107,7 @@ class Observer:
         self.measured = MeasuredProgress(ledger)
         self.estimates = JobEstimates(ledger, self.measured)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
-        self._requests, self._shapes = JobRequests(), KeptShapes()
+        self._requests, self._shapes, self._whole_nodes = JobRequests(), KeptShapes(), WholeNodes()
         self._known = KeptLedgerTable(ledger)
         self._facts = FactTable(self._facts_of)
         self._styles = JobStyles(config.placement, self.packlimit)
@@ -142,6 +143,7 @@ class Observer:
         table, facts = self._known.where(managed, is_shown), facts.of_rows(is_shown)
         shown = table.jobs
         nodes, row_of, _ = managed_nodes = self._kept_nodes.of(slurm.nodes, switches)
+        facts = self._whole_nodes.counted(facts, nodes)
         there = _without_ended(slurm)
         taken = held_by_node(there, shown, intents, row_of, self._held_by_all)
         allowed = self._eligibility(slurm, shown, facts, intents)

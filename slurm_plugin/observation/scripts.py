@@ -115,10 +115,11 @@ class KnownScripts:
             noted = self._read(job, key, now)
             if script := submitted_scripts.at(noted.scripts, job.submit_time):
                 self._found[job.id] = script
-                self._ambiguous[job.id] = PossibleChoices(
-                    submitted_scripts.choices_at(noted.choices, job.submit_time),
-                    submitted_scripts.sizes_at(noted.sizes, job.submit_time),
-                )
+                if not job.restarts:  # a requeue moves the time of the submission: others have submitted since
+                    self._ambiguous[job.id] = PossibleChoices(
+                        submitted_scripts.choices_at(noted.choices, job.submit_time),
+                        submitted_scripts.sizes_at(noted.sizes, job.submit_time),
+                    )
                 return script
         return ""
 

@@ -221,12 +221,16 @@ class Check:
         nodes = {job.name: job.nodes for job in self._scene.jobs.values() if job.nodes}
         broken, longest = idle(self._sampler.samples, plain, self.windows, nodes)
         self.evidence["idle"] += broken
-        rows = [Accounted(run.id, run.name, run.start, run.end, run.gpus) for run in self.logged]
+        rows = [Accounted(run.id, run.name, run.start, run.end, self._held_gpus(run)) for run in self.logged]
         foreign = [job.name for job in self._scene.jobs.values() if job.foreign]  # Slurm may count no GPUs of them
         leave_out = dict.fromkeys([*self.shaken, *promoted(journal), *foreign])
         wrong, compared = service_wrong(self._sampler.samples, rows, self._blind, leave_out)
         self.evidence["service_wrong"] += wrong
         self.judged |= {"longest_idle": round(longest, 1), "services_compared": compared}
+
+    def _held_gpus(self, run: LoggedRun) -> int:
+        job = self._scene.jobs.get(run.name)
+        return len(run.nodes) * self._scene.cluster.spec.gpus_per_node if job and job.exclusive else run.gpus
 
     def _check_jobs(self) -> None:
         fates = {name: job.fate for job in self._scene.jobs.values() for name in tasks(job)}

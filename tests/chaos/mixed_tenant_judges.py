@@ -9,6 +9,7 @@ wrong_nodes     runs without the node that their owner named, on the one that it
 node_counts     runs on another number of nodes than their owner requested, first or by a change
 uncharged       runs whose account in the journal differs from Slurm's log, and runs of a moved job for its former account
 foreign_cells   cells of a VC that a job of another account held
+refused         submissions that tsbatch refused
 
 Slurm's log has whole seconds, so that a run may begin in the second in which another one ends.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 from tests.chaos.checks import LoggedRun
 from tests.chaos.mixed_tenant_workload import MixedJob
+from tests.chaos.scene import Submitted
 from tests.chaos.tenants import GPUS_PER_NODE, Tenant
 
 Violation = tuple[str, str]  # name of the job, what happened
@@ -46,6 +48,11 @@ class Move:
     id: str
     time: float
     account: str
+
+
+def refused(submissions: Iterable[tuple[str, Submitted]]) -> list[str]:
+    """submissions: by name of job. Those that Slurm did not answer are none."""
+    return [f"{name}: {one.error}" for name, one in submissions if one.error.startswith("tiresias: ")]
 
 
 def throttled(runs: Iterable[LoggedRun], throttles: Mapping[str, int]) -> Iterator[Violation]:

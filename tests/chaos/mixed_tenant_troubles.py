@@ -63,7 +63,7 @@ class MixedTenantTroubles(TenantTroubles):
         return done
 
     def _changes_of_nodes(self, job: object) -> list[str]:
-        if not isinstance(job, MixedJob) or not job.nodes or job.names_hardware or job.kind == "exclusive":
+        if not isinstance(job, MixedJob) or not job.nodes or job.names_hardware or job.exclusive:
             return []
         return [f"NumNodes={job.nodes}-{job.nodes + more}" for more in (1, 2)] + ["ExcNodeList=gpu03"]
 

@@ -56,7 +56,7 @@ class MixedJob(Job):
     @property
     def most_gpus(self) -> int:
         """The GPUs that it takes at most, with the rest of its nodes if it takes them whole."""
-        whole = whole_nodes(self.gpus) * GPUS_PER_NODE if self.kind == "exclusive" else self.gpus
+        whole = whole_nodes(self.gpus) * GPUS_PER_NODE if self.exclusive else self.gpus
         return max(self.sizes, default=whole)
 
 
@@ -135,7 +135,9 @@ def _elastic(
 
 
 def exclusive(one: TenantDraft) -> MixedJob:
-    return one.training(one.job("exclusive"), "--exclusive")
+    job = one.job("exclusive")
+    job.exclusive = True
+    return one.training(job, "--exclusive")
 
 
 def on_a_named_node(one: TenantDraft) -> MixedJob:

@@ -122,6 +122,7 @@ class MixedTenants(ChaosRun):
         in_cells = [(self.sampler.name(job, start), gpus, of) for job, start, gpus, of, cells in rows if cells]
         self._note(check, "sizes", judges.other_sizes(check.logged, sizes))
         self._note(check, "sizes", judges.beyond_cells(in_cells, sizes, OWNED))
+        check.evidence["refused"] = judges.refused(self.scene.submitted().items())
         self._judge_order(check, jobs)
         self._judge_nodes(check, jobs)
         self._judge_accounts(check, [(job, start, account) for job, start, _, account, _ in rows])

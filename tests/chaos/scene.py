@@ -47,7 +47,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 class Job:
     """What the driver requested. tasks: its number of trainers. fate: "" or why it need not finish: cancelled, or killed by the
     campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus, nodes: its
-    account, its GPUs and the nodes that it requests, in a campaign with tenants."""
+    account, its GPUs and the nodes that it requests, in a campaign with tenants. exclusive: it holds all GPUs of its nodes; Slurm's log
+    has the requested ones."""
 
     name: str
     user: str
@@ -61,6 +62,7 @@ class Job:
     tenant: str = ""
     gpus: int = 0
     nodes: int = 0
+    exclusive: bool = False
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from tests.chaos.mixed_tenant_judges import Condition, Move
 from tests.chaos.mixed_tenant_workload import KINDS, MixedJob, mixed_tenant_jobs
 from tests.chaos.mixed_tenants import shown
 from tests.chaos.samples import Sample, Waiting
-from tests.chaos.scene import Scene
+from tests.chaos.scene import Scene, Submitted
 from tests.chaos.tenants import GPUS_PER_NODE, OUTSIDE, OWNED, Tenant
 from tests.chaos.windows import Windows
 
@@ -26,6 +26,16 @@ TENANTS = {"vision": Tenant("vision", 2, in_one_rack=True), "speech": Tenant("sp
 def run(name: str, number: str, start: int, end: int, **more: Any) -> LoggedRun:
     fields: dict[str, Any] = {"state": "COMPLETED", "submit": 0, "limit": 0.0, "managed": True, "gpus": 1} | more
     return LoggedRun(number, 1, name, start=start, end=end, **fields)
+
+
+def test_submissions_that_tsbatch_refused_are_reported() -> None:
+    errors = {
+        "a": "",
+        "b": "tiresias: --elastic contradicts --gpus",
+        "c": "sbatch: error: Unable to contact slurm controller",
+    }
+    submitted = {name: Submitted("7", 1.0, error) for name, error in errors.items()}
+    assert judges.refused(submitted.items()) == ["b: tiresias: --elastic contradicts --gpus"]
 
 
 @pytest.mark.parametrize(("begin", "broken"), [(9, 1), (10, 0), (11, 0)])
@@ -161,7 +171,7 @@ def test_tasks_are_shown_one_by_one_and_waiting_ones_as_their_throttle_permits()
 
 def test_elastic_jobs_and_those_of_whole_nodes_count_with_what_they_may_take() -> None:
     names = {"7": "e", "8": "x", "9": "named", "10": "het"}
-    jobs = {"e": mixed("e", gpus=2, sizes=frozenset({2, 12})), "x": mixed("x", kind="exclusive", gpus=9)}
+    jobs = {"e": mixed("e", gpus=2, sizes=frozenset({2, 12})), "x": mixed("x", exclusive=True, gpus=9)}
     jobs |= {"named": mixed("named", required="gpu01"), "het": mixed("het", foreign=True)}
     found = shown(sample(names, dict.fromkeys(names, "JobHeldAdmin"), {}, {"7": "vision", "8": OUTSIDE}), jobs)
     assert (found.sizes["e"], found.sizes["x"]) == (12, 16)

@@ -76,3 +76,16 @@ def test_jobs_wait_for_their_moment(tmp_path: Path) -> None:
     soon = time.time() + 1.5
     (entry,) = submit(tmp_path, {"job": "a", "at": soon, "command": ["sbatch", "script"]})
     assert entry["time"] >= soon
+
+
+def test_the_choices_of_a_job_are_not_those_of_the_next_one(tmp_path: Path) -> None:
+    """tsbatch sets them in the environment of the process, which submits all jobs."""
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\ntrue\n")
+    elastic = ["tsbatch", "--parsable", "--elastic=1-8", "--ntasks=2", "--gpus-per-task=1", str(script)]
+    log = submit(
+        tmp_path,
+        {"job": "a", "at": 0, "command": elastic},
+        {"job": "b", "at": 0, "command": ["tsbatch", "--parsable", "--gpus=2", str(script)]},
+    )
+    assert [entry["error"] for entry in log] == ["", ""]

@@ -273,6 +273,18 @@ def test_an_exclusive_job_without_gres_stays_slurms_while_it_holds_gpus(centre: 
     assert "it asks for no GPU" in centre.explain(job)["error"]
 
 
+def test_an_exclusive_job_starts_at_once_on_an_idle_node(centre: Centre) -> None:
+    """It requests one GPU, and Slurm starts it on no node with other jobs."""
+    small = centre.submit("--nodelist=gpu02", gpus=1)
+    centre.wait_for_state(small, "RUNNING")
+    job = centre.submit("--exclusive", gpus=1)
+    centre.wait_for_state(job, "RUNNING")
+    assert centre.show(job)["NodeList"] != "gpu02"
+    assert [
+        word for line in centre.log() if f"job {job}: " in line for word in ("not started", "not on") if word in line
+    ] == []
+
+
 def test_a_job_that_moves_to_an_unmanaged_partition_is_released(centre: Centre) -> None:
     centre.wait_for_state(centre.submit("--nodelist=gpu01", gpus=4), "RUNNING")
     job = centre.submit("--nodelist=gpu01", gpus=4)

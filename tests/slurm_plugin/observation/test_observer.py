@@ -288,6 +288,46 @@ def test_a_begin_time_that_the_owner_sets_counts_after_a_requeue_too(ledger: Led
     assert [one.partition(",")[0] for one in shown.obstacle] == ["", "BeginTime", "BeginTime"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "gpus", "nodes"),
+    [
+        ({"gpus": 2}, 4, 1),
+        ({"gpus": 5}, 8, 2),
+        ({"gpus": 2, "min_nodes": 2}, 8, 2),
+        ({"gpus": 5, "max_nodes": 1}, 5, None),  # impossible: Slurm's own answer
+        ({"gpus": 2, "exclusive": False}, 2, None),
+    ],
+)
+def test_a_waiting_job_of_whole_nodes_requests_all_their_gpus(
+    ledger: Ledger, pending: Make, changes: dict[str, int], gpus: int, nodes: int | None
+) -> None:
+    job = pending(**({"exclusive": True, "priority": 1, "cpus": 2, "memory_per_cpu": 100} | changes))
+    slurm, observer = SlurmSnapshot(1001, (job,), NODES), Observer(Config(), ledger)
+    shown = observer.observe(slurm, ledger.apply(slurm), {}).jobs
+    (request,) = shown.request or ()
+    assert shown.gpus.tolist() == [gpus]
+    if nodes:
+        assert (request.min_nodes, request.max_nodes, request.gpus_per_node) == (nodes, nodes, 4)
+        assert request.cpus_per_gpu * gpus == pytest.approx(2)
+        assert request.memory_per_gpu * gpus == pytest.approx(200)
+        again = observer.observe(slurm, ledger.apply(slurm), {}).jobs
+        assert again.request is not None
+        assert again.request[0] is request
+    other = SlurmSnapshot(1001, (job,), (NODES[0], replace(NODES[1], gpus=8)))
+    unequal = Observer(Config(), ledger).observe(other, ledger.apply(other), {}).jobs
+    assert unequal.gpus.tolist() == [changes["gpus"]]
+
+
+def test_a_job_of_whole_nodes_starts_where_no_other_job_is(ledger: Ledger, pending: Make, running: Make) -> None:
+    """Slurm starts it nowhere else; a job of as few GPUs would fill a node in use."""
+    jobs = running(1000, id="1", gpus=1), pending(id="2", gpus=1, priority=1, exclusive=True)
+    nodes = (replace(NODES[0], gpus_allocated=1, cpus_allocated=4, memory_allocated=400), NODES[1])
+    slurm = SlurmSnapshot(1001, jobs, nodes)
+    snapshot = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
+    (start,) = decide(snapshot, PolicyConfig()).starts
+    assert (start.job, start.nodes) == ("2", (("gpu02", 4),))
+
+
 def test_a_job_starts_on_nodes_of_its_partitions_only(journal: Journal, pending: Make) -> None:
     """Two managed partitions with one policy, and a node each."""
     config = replace(Config(), partitions=("gpu", "large"))

@@ -291,6 +291,16 @@ def test_no_batch_script_is_read_of_a_clear_note_or_of_a_job_that_ran(tmp_path: 
     assert slurm.read == []
 
 
+def test_a_restarted_controller_takes_no_choices_of_others_for_a_job_that_was_requeued(tmp_path: Path) -> None:
+    """Its record has the time of the requeue, after which another job of the same script was submitted."""
+    noted(tmp_path, {"elastic": [[NOW - 50, "8-24:8"]], "opportunistic": [[NOW - 50, "restart"]]})
+    requeued = replace(queued("1"), restarts=1)
+    known = KnownScripts(Slurm(requeued, queued("2")), tmp_path)  # type: ignore[arg-type]
+    first, second = known.snapshot().jobs
+    assert (first.script, first.elastic, first.opportunistic) == (A, "", "")
+    assert (second.elastic, second.opportunistic) == ("8-24:8", "restart")
+
+
 def test_batch_scripts_are_read_a_few_at_a_time_and_again_after_slurm_was_unavailable(tmp_path: Path) -> None:
     noted(tmp_path, {"elastic": [[NOW - 800, "1-4"], [NOW, "2-8"]]})
     slurm = SlurmWithScripts(*(queued(str(number)) for number in range(1, 2 * READS + 1)))
