@@ -45,10 +45,16 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 
 @dataclass(slots=True)
 class Job:
-    """What the driver requested. tasks: its number of trainers. fate: "" or why it need not finish: cancelled, or killed by the
-    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it. tenant, gpus, nodes: its
-    account, its GPUs and the nodes that it requests, in a campaign with tenants. exclusive: it holds all GPUs of its nodes; Slurm's log
-    has the requested ones."""
+    """What the driver requested.
+
+    Attributes:
+        tasks: Its number of trainers.
+        fate: "" or why it need not finish: cancelled, or killed by the campaign.
+        plain: Its GPUs, where it requests nothing else.
+        foreign: The controller need not manage it.
+        tenant, gpus, nodes: Its account, its GPUs and the nodes that it requests, in a campaign with tenants.
+        exclusive: It holds all GPUs of its nodes; Slurm's log has the requested ones.
+    """
 
     name: str
     user: str

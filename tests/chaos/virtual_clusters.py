@@ -1,6 +1,6 @@
 """The campaign with virtual clusters (VCs): a real Slurm of 12 nodes x 8 GPUs in racks, three VCs with two users each, and faults.
 
-    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts | --mixed | --reloads] [--json FILE] [--keep]
+    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts | --mixed | --reloads] [--json FILE]
 
 Each VC is an account of Slurm. Nodes fail and are drained, the controller and slurmctld are killed with SIGKILL, also at steps of
 starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. With --parts each node has two sockets with a
