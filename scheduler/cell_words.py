@@ -61,6 +61,13 @@ def _beyond(reason: Reason) -> str:
     )
 
 
+def _unfit(reason: Reason) -> str:
+    return (
+        f"waits: no cells of virtual cluster {reason.text} fit what it asks for: it can only run opportunistically, where that "
+        "is permitted and enough GPUs are idle"
+    )
+
+
 def _preempted_for(reason: Reason) -> str:
     return (
         f"runs opportunistically and is being preempted: {jobs_in_words(reason.jobs)} of virtual cluster {reason.text} "
@@ -73,5 +80,6 @@ CELL_WORDS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.CELLS_BEING_FREED: _being_freed,
     ReasonCode.CELLS_IN_USE: _in_use,
     ReasonCode.BEYOND_CELLS: _beyond,
+    ReasonCode.UNFIT_CELLS: _unfit,
     ReasonCode.PREEMPTED_FOR_CELLS: _preempted_for,
 }

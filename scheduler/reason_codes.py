@@ -40,6 +40,7 @@ class ReasonCode(IntEnum):
     ASSISTED = 22  # mode assist: jobs in `jobs` are preempted for the job; seconds, amount: as above
     PREEMPTED_TO_ASSIST = 23  # mode assist: text: the beneficiary; seconds, amount: as above
     REMOTE_MEMORY = 24  # needed: MiB of remote memory that the job requests; amount: MiB that remain
+    UNFIT_CELLS = 25  # text: the virtual cluster, of which no cells fit the request
 
 
 class Reason(NamedTuple):

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.scheduler.tenants.shared_cluster import CONFIG, GPUS, LEAVES, tenants_of, with_clusters
+from tests.scheduler.tenants.shared_cluster import CONFIG, GPUS, LEAVES, tenants_of, with_clusters, with_sockets
 from tiresias.scheduler.cell_words import cells_in_words, jobs_in_words
-from tiresias.scheduler.model import JobState
+from tiresias.scheduler.model import JobState, Request
 from tiresias.scheduler.reasons import in_words
 from tiresias.scheduler.tenants.cell_reasons import CellReasons
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
@@ -102,6 +103,27 @@ def test_a_job_that_is_given_or_loses_its_cell_in_this_decision(snapshot_of: Any
     }
     four: list[Row] = [(str(node), "prod-a", 4, node, "node") for node in range(4)]
     assert len(explained(snapshot_of, four)) == 3, "prod-a owns three nodes"
+
+
+@pytest.mark.parametrize("may_be_opportunistic", [False, True])
+def test_a_job_that_fits_no_cells_of_its_virtual_cluster(snapshot_of: Any, may_be_opportunistic: bool) -> None:
+    """Sockets of two GPUs, and a job of four on one node. Beyond the cells there are such nodes."""
+    job = snapshot_of.Job("1", GPUS, movable=may_be_opportunistic, request=Request(max_nodes=1))
+    snapshot = snapshot_of([job], [snapshot_of.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES])
+    snapshot = with_sockets(with_clusters(snapshot, ["prod-a"]), [], 2)
+    snapshot = replace(snapshot, jobs=replace(snapshot.jobs, opportunistic=np.array([may_be_opportunistic])))
+    rule = VirtualClusterRule([DeclaredTenant("prod-a", (DeclaredCells("socket", 3),))])
+    plan, _ = rule.decide(snapshot, tenants_of(dict.fromkeys(("prod-a", OUTSIDE), CONFIG)))
+    report = rule.report(trees=False)
+    assert report is not None
+    found = CellReasons(plan, snapshot, report, ()).of(0)
+    assert bool(plan.starts) == may_be_opportunistic
+    assert (found and in_words(found)) == (
+        None
+        if may_be_opportunistic
+        else "waits: no cells of virtual cluster prod-a fit what it asks for: it can only run opportunistically, where that is "
+        "permitted and enough GPUs are idle"
+    )
 
 
 @pytest.mark.parametrize(
