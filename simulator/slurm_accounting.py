@@ -46,7 +46,7 @@ def history(
     """
     machine = size or cluster(partitions, equal_nodes=equal_nodes, of=of)
     words = [*COMMAND.split(), since, *_of_cluster(of)]
-    table = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
+    table = _of_sacct([*words, f"--partition={','.join(partitions)}"] if partitions else words, since)
     with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
         file.write(table)
         file.flush()
@@ -95,6 +95,17 @@ def _advice(words: Sequence[str]) -> str:
         return "is slurmdbd up, and slurmctld?"
     size = ", or give its size by --nodes and --gpus-per-node" if words[0] == "scontrol" else ""
     return f"is cluster {name} one of `sacctmgr show cluster`, and does it answer?{size}"
+
+
+def _of_sacct(words: list[str], since: str) -> bytes:
+    try:
+        return _output(words)
+    except TiresiasError as error:
+        if "Invalid time specification" not in str(error):
+            raise
+        raise UsageError(
+            f"--since {since[:40]!r}: sacct takes no such time; give one such as now-90days or 2026-11-01"
+        ) from None
 
 
 def _output(words: list[str]) -> bytes:

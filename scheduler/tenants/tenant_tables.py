@@ -17,6 +17,7 @@ from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenan
 KEYS = ("name", "cells", "opportunistic")
 POLICY = "policy"
 CELL_KEYS = ("level", "count", "gpu_type", "nodes", "gpus")
+_MOST_CELLS = 10**9
 _MOST_DIGITS = 4  # of the index of a GPU
 _CELLS = 'cells = [{ level = "leaf", count = 2 }]'
 
@@ -79,8 +80,10 @@ def _cells(where: str, table: Any) -> DeclaredCells:
     if "nodes" in table or "gpus" in table:
         return _pinned(where, level, table)
     count = table.get("count")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise UsageError(f"{where}: count = {repr(count)[:60]} is not possible; give a whole number above 0")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= _MOST_CELLS:
+        raise UsageError(
+            f"{where}: count = {repr(count)[:60]} is not possible; give a whole number above 0, {_MOST_CELLS:,} at most"
+        )
     return DeclaredCells(level, count, gpu_type)
 
 
@@ -98,7 +101,11 @@ def _pinned(where: str, level: str, table: Mapping[str, Any]) -> DeclaredCells:
     if table.get("gpu_type"):
         raise UsageError(f"{where}: gpu_type beside nodes = {nodes[:60]!r}; leave it out: the nodes have their type")
     indexes = hosts(f"[{gpus}]") if isinstance(gpus, str) and gpus else ()
-    if not isinstance(gpus, str) or not all(index.isdecimal() and len(index) <= _MOST_DIGITS for index in indexes):
+    if (
+        not isinstance(gpus, str)
+        or (gpus and not indexes)
+        or not all(index.isdecimal() and len(index) <= _MOST_DIGITS for index in indexes)
+    ):
         raise UsageError(f"{where}: gpus = {repr(gpus)[:60]} is not possible; give indexes of GPUs, such as 0-3")
     return DeclaredCells(level, 1, "", hosts(nodes), tuple(map(int, indexes)))
 

@@ -289,7 +289,7 @@ def _equal_nodes(args: argparse.Namespace) -> ClusterSize:
 def needed(value: Value | None, option: str) -> Value:
     """Return the value. Raises UsageError for None, which stands for an option that was not given."""
     if value is None:
-        raise UsageError(f"{option} is missing; see tiresias simulate --help")
+        raise UsageError(f"{option} is missing; --help describes it")
     return value
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
+from tiresias.scheduler.topology_tree import LEAF
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
 from tiresias.simulator.experiments.experiment import Setup
@@ -115,5 +116,11 @@ def _checked(file: Path, cluster: ClusterSize, *, any_hardware: bool = False) ->
     try:
         found.shared_by("virtual_clusters").check(Occupancy(cluster).nodes())
     except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
+        raise UsageError(f"{file}: {error}{_hint(found, cluster)}") from None
     return found
+
+
+def _hint(found: TenantFile, cluster: ClusterSize) -> str:
+    """Return how to state the leaf switches, where virtual clusters own some and all nodes are under one."""
+    owns_leaves = any(cell.level == LEAF for tenant in found.declared for cell in tenant.cells)
+    return "; --nodes-per-leaf N gives the nodes under each leaf" if owns_leaves and not cluster.nodes_per_leaf else ""

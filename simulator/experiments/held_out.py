@@ -67,7 +67,8 @@ def held_out(suggestion: Suggestion, by: str, later: Trace, *, shared: bool) -> 
     question, declared = suggestion.question, suggestion.declared
     alone = SimulatedTenants("private_clusters", declared)
     trace = startable(_assigned(question, by, later), question.setup.cluster, [alone])
-    of_tenants = {name: jobs for name, jobs in tenants_of(trace, "vc").items() if name in suggestion.fitting}
+    found = tenants_of(trace, "vc")
+    of_tenants = {name: found[name] for name in suggestion.fitting if name in found}
     private = {
         name: question.private(name, jobs=jobs).figures(suggestion.fitting[name].nodes)
         for name, jobs in of_tenants.items()

@@ -79,7 +79,9 @@ def words(found: Suggestion, later: HeldOut | None) -> Iterator[str]:
             "fewer than its largest job needs."
         )
     left = found.question.setup.cluster.nodes - nodes
-    yield f"{nodes} of {found.question.setup.cluster.nodes} nodes are in cells; {left} remain for jobs of no virtual cluster."
+    are, remain = "is" if nodes == 1 else "are", "remains" if left == 1 else "remain"
+    of = found.question.setup.cluster.nodes
+    yield f"{nodes} of {of} nodes {are} in cells; {left} {remain} for jobs of no virtual cluster."
     if not found.levels.nodes_per_leaf and any(_several(found, name) for name in found.fitting):
         yield (
             "No leaf switches are known, so no jobs of several nodes are promised nodes that are near each other; give "

@@ -57,8 +57,7 @@ def words(found: PolicyComparison) -> Iterator[str]:
     now = found.jct[found.present].mean()
     for name in found.alternatives:
         lost, summary = losers(found, name), found.runs[name].summary
-        gain = now / found.jct[name].mean()
-        times = f"{gain:.2f} times shorter" if gain >= 1 else f"{1 / gain:.2f} times longer"
+        times = _times(float(now), float(found.jct[name].mean()))
         yield (
             f"{name}: mean JCT {times}, {summary['preemptions']:,.0f} preemptions, "
             f"{lost['jobs']:.1%} of the jobs and {lost['users']:.1%} of the users more than {WORSE - 1:.0%} later"
@@ -66,6 +65,13 @@ def words(found: PolicyComparison) -> Iterator[str]:
         )
     if found.seen:
         yield from shadow_comparison.words(found.seen)
+
+
+def _times(now: float, then: float) -> str:
+    """Return how many times a mean JCT is shorter or longer than the present one."""
+    if not (now and then):
+        return f"{then:,.0f} s instead of {now:,.0f} s"
+    return f"{now / then:.2f} times shorter" if now >= then else f"{then / now:.2f} times longer"
 
 
 def as_json(found: PolicyComparison) -> dict[str, object]:

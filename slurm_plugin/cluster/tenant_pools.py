@@ -79,10 +79,11 @@ def check_change(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, st
         return check_cells(config, snapshot.nodes)
     tenants = [each.tenant for each in config.virtual_clusters]
     if lost := lost_guarantees(snapshot, tenants, cluster_of):
-        others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        several = len(lost) > 1
+        jobs = f"job {lost[0]} and {len(lost) - 1} more run" if several else f"job {lost[0]} runs"
         raise UsageError(
-            f"virtual cluster {_name(snapshot, lost[0])}: job {lost[0]}{others} runs in cells that this change takes from it; "
-            "leave it these cells until the job has ended"
+            f"virtual cluster {_name(snapshot, lost[0])}: {jobs} in cells that this change takes from it; "
+            f"leave it these cells until the job{'s have' if several else ' has'} ended"
         )
     return None
 

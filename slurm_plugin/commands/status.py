@@ -31,7 +31,7 @@ from tiresias.slurm_plugin.commands.terminal import (
     socket_path,
     user_name,
 )
-from tiresias.slurm_plugin.sockets.published_status import ask_screen, ask_status
+from tiresias.slurm_plugin.sockets.published_status import ask_responsive, ask_screen
 from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 from tiresias.slurm_plugin.views.user_filter import listing_of, of_user, with_decisions_of
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
         return watch(path, screen, args.admin, user)
     if args.json:
-        status = ask_status(path)
+        status = ask_responsive(path)
         print_json(of_user(status, user) if user else status)
     elif args.svg:
         _write_svg(path, args.svg, user)
@@ -101,7 +101,7 @@ def _page(path: Path, user: str, width: int, height: int) -> RenderableType:
         status = ask_screen(path, height, width, user)
         status = status if "rest" in status else with_decisions_of(status, user)  # of an older controller
         return render_status(status, width, height, time.time(), listing_of(status, user))
-    status = ask_status(path)
+    status = ask_responsive(path)
     return render_status(with_decisions_of(status, user), width, height, time.time(), listing_of(status, user))
 
 

@@ -86,6 +86,8 @@ def console() -> Console:
 
     A terminal in ASCII gets similar characters in place of frames and bars.
     """
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        os.environ.pop("COLUMNS", None)  # 0, as some consoles have it, is no width
     if isinstance(sys.stdout, io.TextIOWrapper):
         with contextlib.suppress(ValueError):
             sys.stdout.reconfigure(errors=ASCII_FALLBACK)

@@ -157,7 +157,8 @@ def _note_ranks(memory: JobMemory, job: SlurmJob, report: JobReport, now: float)
 
 
 def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:
-    memory.ledger.note_progress(memory.ledger.jobs[job.id], report.at)
+    if not memory.observer.progress.is_reported(job):
+        memory.ledger.note_progress(memory.ledger.jobs[job.id], report.at)
     memory.ledger.note(
         memory.ledger.jobs[job.id],
         job.restarts,

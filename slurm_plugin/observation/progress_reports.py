@@ -69,6 +69,11 @@ class ProgressReports:
         for job_id in [one for one in self._runs if one not in alive]:
             del self._runs[job_id]
 
+    def is_reported(self, job: SlurmJob) -> bool:
+        """Return whether the job's present run has reported its progress, so that no other source of its step counts."""
+        run = self._runs.get(job.id)
+        return run is not None and run.restart == job.restarts and run.newest is not NO_PROGRESS
+
     def follow(self, job: SlurmJob, row: JobRow, runs: Sequence[RunRow], now: float) -> Report | None:
         """Read the report of a running job where that is due, and store what it claims in its row.
 

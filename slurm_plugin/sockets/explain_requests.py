@@ -84,8 +84,13 @@ class Explanations:
             TiresiasError: no such job, or the user may not see it.
         """
         try:
-            found, row = self._facts(request.requested, request, Index.of(request.newest))
-            sizes = request.newest.sizes.get(request.requested)
+            ids = self._ids(request)
+            if len(ids) > 1:
+                raise TiresiasError(
+                    f"job {request.requested}: an array has no progress of its own; name a task, such as {ids[0]}"
+                )
+            found, row = self._facts(ids[0], request, Index.of(request.newest))
+            sizes = request.newest.sizes.get(ids[0])
             return progress_of(found["job"], row, self._past.history, sizes)
         except sqlite3.Error as error:
             raise unreadable(self._journal, error) from None

@@ -87,9 +87,16 @@ class HistoryPages:
 
     def _job(self, job_id: str, uid: int, now: float) -> dict[str, Any]:
         shown = [row for row in self.history.jobs_with_id(job_id, MAX_JOBS_OF_AN_ID) if self._shows(row, uid)]
+        if not shown and (task := self._task_of(job_id, uid)):
+            raise TiresiasError(f"job {job_id}: an array, whose tasks have runs of their own; name one, such as {task}")
         if not shown:
             raise TiresiasError(f"job {job_id}: not in the journal, which contains jobs of the managed partitions only")
         return {"time": now, "jobs": [self._whole(row, now) for row in shown], "next": None}
+
+    def _task_of(self, array: str, uid: int) -> str:
+        """Return a task of an array that the user may see; "": there is none."""
+        tasks = (row for task in self.history.ids_of(array) for row in self.history.jobs_with_id(task, 1))
+        return next((row.id for row in tasks if self._shows(row, uid)), "")
 
     def _whole(self, row: JobRow, now: float) -> dict[str, Any]:
         runs, beneficiaries = self.history.runs(row.key), self.history.beneficiaries(row.key)

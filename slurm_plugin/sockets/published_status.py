@@ -41,3 +41,18 @@ def ask_screen(path: Path, lines: int, cells: int, user: str = "", timeout: floa
     """
     request = {"op": "status", "lines": lines, "cells": cells, "user": user}
     return cast("Status", ask(path, request, timeout))
+
+
+def ask_responsive(path: Path) -> Status:
+    """Return the published status with all jobs and nodes of a controller that answers a small request in 5 s.
+
+    A whole answer may take long. So a controller that hangs is not waited for as long.
+
+    Args:
+        path: the control socket
+
+    Raises:
+        TiresiasError: no controller answers.
+    """
+    ask_screen(path, 1, 1)
+    return ask_status(path)

@@ -9,7 +9,7 @@ from typing import Any
 from tests.chaos.tenants import NODES, Tenant
 
 Tables = Sequence[dict[str, Any]]
-TAKES = r"virtual cluster (\w+): job (\w+)( and \d+ more)? runs in cells that this change takes from it"
+TAKES = r"virtual cluster (\w+): job (\w+)( and \d+ more)? runs? in cells that this change takes from it"
 
 
 @dataclass(frozen=True, slots=True)

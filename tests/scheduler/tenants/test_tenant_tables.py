@@ -56,6 +56,11 @@ def test_cells_that_name_their_hardware() -> None:
         ({"name": "one", "cells": [{**PINNED, "count": 0}]}, "count = 0 beside nodes = 'gpu07'; leave it out"),
         ({"name": "one", "cells": [{**PINNED, "gpu_type": "a"}]}, "gpu_type beside nodes = 'gpu07'; leave it out"),
         ({"name": "one", "cells": [{**PINNED, "gpus": "x"}]}, "virtual cluster one: gpus = 'x' is not possible"),
+        ({"name": "one", "cells": [{**PINNED, "gpus": "3-0"}]}, "virtual cluster one: gpus = '3-0' is not possible"),
+        (
+            {"name": "one", "cells": [{**NODE, "count": 10**10}]},
+            "count = 10000000000 is not possible; give a whole number above 0",
+        ),
         ({"name": "one", "cells": [{**PINNED, "gpus": 4}]}, "virtual cluster one: gpus = 4 is not possible"),
         (
             {"name": "one", "cells": [{"level": "node", "gpus": "0-3"}]},

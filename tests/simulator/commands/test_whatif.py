@@ -88,6 +88,21 @@ def test_a_cell_that_names_real_nodes_is_one_of_its_level(files: Path) -> None:
     assert json.loads(out.read_text())["virtual_clusters"] == anywhere
 
 
+def test_jobs_of_no_duration_are_no_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sacct").write_text("job_id,submit_time,num_gpus,duration\na,0,1,0\nb,5,1,0\n")
+    assert whatif(tmp_path, *CLUSTER, "--policy", "las") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "las: mean JCT 0 s instead of 0 s, 0 preemptions" in shown
+    assert "nan" not in shown
+
+
+def test_without_leaf_switches_the_option_is_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vcs = files / "vcs.toml"
+    vcs.write_text(VCS.replace('level = "node"', 'level = "leaf"'))
+    assert whatif(files, *CLUSTER, "--virtual-clusters", str(vcs)) == 2
+    assert "are left; --nodes-per-leaf N gives the nodes under each leaf" in capsys.readouterr().err
+
+
 def test_cells_can_be_sockets(files: Path) -> None:
     out, vcs = files / "out.json", files / "vcs.toml"
     vcs.write_text(VCS.replace('level = "node"', 'level = "socket"'))

@@ -6,16 +6,23 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tiresias.protocol import control, progress
+from tiresias.protocol.control import JobReport
 from tiresias.protocol.progress import Progress
 from tiresias.scheduler.estimates.claims import Trust
-from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.cycle import observe_stage
 from tiresias.slurm_plugin.observation.progress_reports import LONGEST_WAIT_S, ProgressReports
 from tiresias.slurm_plugin.state import job_claims
+from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
 START = 1000
@@ -107,6 +114,25 @@ def test_the_seconds_over_which_steps_are_timed_are_configured(tmp_path: Path, f
         one.report(8)
         one.read(1004.0)
         assert (one.row.claim_left is not None) == claims
+
+
+def test_the_step_of_a_run_that_reports_is_not_that_of_its_older_program_report(
+    tmp_path: Path, folder: Path, job: SlurmJob, journal: Journal
+) -> None:
+    """program.json has the step of its last reading, which is up to two minutes old."""
+    ledger, one = Ledger(journal, Scope(frozenset({"gpu"}))), Job(tmp_path, job)
+    ledger.apply(SlurmSnapshot(START + 1, (job,), ()))
+    observer = SimpleNamespace(progress=one.reports)
+    memory: Any = SimpleNamespace(ledger=ledger, observer=observer)
+    observe_stage._note_cost(memory, job, JobReport(0, at=1))
+    one.row = ledger.jobs[job.id]
+    assert one.row.progress == 1.0
+    one.report(50)
+    assert one.read(START + 100.0)
+    observe_stage._note_cost(memory, job, JobReport(0, at=1))
+    assert one.row.progress == 50.0
+    again = replace(job, restarts=1)
+    assert not one.reports.is_reported(again), "another run has not reported yet"
 
 
 def test_a_long_run_is_read_rarely(tmp_path: Path, folder: Path, job: SlurmJob) -> None:

@@ -44,10 +44,11 @@ def ask(
     journal.save_job(JobRow("11_0@1", "11_0", ALICE, 49_020.0, ended=True, over=49_500.0))
     newest = one.publisher._published()
 
-    def answer(job: str, uid: int = ALICE, privacy: Privacy = OPEN) -> dict[str, Any]:
+    def answer(job: str, uid: int = ALICE, privacy: Privacy = OPEN, progress: bool = False) -> dict[str, Any]:
         shown = {each["id"]: each for each in one.publisher._status()["jobs"]}
         explanations = Explanations(journal.path, HistoryPages(journal.path, privacy), privacy)
-        return explanations.answer(ExplainRequest(job, uid, newest, shown))
+        request = ExplainRequest(job, uid, newest, shown)
+        return explanations.progress(request) if progress else explanations.answer(request)
 
     return answer
 
@@ -89,3 +90,9 @@ def test_a_dependent_job(ask: Ask) -> None:
     assert (found["job"]["state"], found["slurm"]["reason"]) == ("NOT COMPETING", "Dependency")
     states = [(one["job"], one["state"]) for one in found["slurm"]["depends_on"]]
     assert states == [("1", "RUNNING"), ("11_*", f"{MAX_TASKS + 97} PENDING")]
+
+
+def test_an_array_has_no_progress_of_its_own(ask: Ask) -> None:
+    with pytest.raises(TiresiasError, match="job 11: an array has no progress of its own; name a task, such as 11_"):
+        ask("11", progress=True)
+    assert ask("11_3", progress=True)["losses"] == []

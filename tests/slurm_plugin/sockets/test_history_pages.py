@@ -234,3 +234,14 @@ def test_the_tasks_of_an_array_are_found_by_its_number(journal: Journal) -> None
     query = "select distinct id from job where id = ?1 or (id > ?1 || '_' and id < ?1 || '`')"
     plan = " ".join(row[-1] for row in journal._db.execute(f"explain query plan {query}", ("7",)))
     assert "SCAN" not in plan, plan
+
+
+def test_of_an_array_a_task_is_named(journal: Journal) -> None:
+    journal.save_job(JobRow("7_2@1", "7_2", ALICE, 1.0))
+    with pytest.raises(
+        TiresiasError, match="job 7: an array, whose tasks have runs of their own; name one, such as 7_2"
+    ):
+        HistoryPages(journal.path, OPEN).answer({"job": "7"}, ALICE)
+    privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
+    with pytest.raises(TiresiasError, match="job 7: not in the journal"):
+        HistoryPages(journal.path, privacy).answer({"job": "7"}, BOB)

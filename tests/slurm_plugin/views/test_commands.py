@@ -6,6 +6,8 @@ import getpass
 import json
 import os
 import re
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,23 @@ def test_no_controller(tmp_path: Path, words: list[str]) -> None:
     done = tiresias(tmp_path, *words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert f"no controller answers at {tmp_path}/control.sock: is it running?" in done.stderr
+
+
+def test_a_controller_that_hangs_is_reported_soon(tmp_path: Path) -> None:
+    """The kernel accepts the connection, and no answer comes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hung:
+        hung.bind(str(tmp_path / "control.sock"))
+        hung.listen()
+        began = time.monotonic()
+        done = tiresias(tmp_path, "status")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "is it running? (no answer in time)" in done.stderr
+    assert time.monotonic() - began < 30.0, "a whole status may take 60 s"
+
+
+def test_no_columns_are_no_width(tmp_path: Path) -> None:
+    done = tiresias(tmp_path, "check-config", COLUMNS="0")
+    assert "preemption.deadline" in done.stdout
 
 
 def test_check_config(tmp_path: Path) -> None:
