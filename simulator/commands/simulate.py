@@ -45,6 +45,7 @@ from tiresias.simulator.outcome_metrics import Summary, by_owner, by_virtual_clu
 from tiresias.simulator.simulated_owners import owners_of
 from tiresias.simulator.views import output, paper_tables, sensitivity_tables, simulation_plots
 from tiresias.simulator.views import simulate as view
+from tiresias.simulator.views.wide_tables import in_parts
 
 
 def run(args: argparse.Namespace) -> int:
@@ -170,6 +171,7 @@ def _summaries(runs: Mapping[str, Run]) -> dict[str, dict[str, float]]:
 def _print(*parts: object) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for part in parts:
-        console.print(part)
-        if isinstance(part, Table):
-            console.print()
+        for shown in in_parts(part, console.width) if isinstance(part, Table) else (part,):
+            console.print(shown)
+            if isinstance(part, Table):
+                console.print()

@@ -36,6 +36,7 @@ from tiresias.simulator.trace import Trace
 from tiresias.simulator.views import cell_suggestion_tables as view
 from tiresias.simulator.views import output
 from tiresias.simulator.views import simulate as simulate_view
+from tiresias.simulator.views.wide_tables import in_parts
 
 HOLD_OUT = ("private", "shared")
 DEFAULT_CONFIG = PolicyConfig.paper(cluster="production")
@@ -85,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
     _write(args, found, checked)
     console = Console(highlight=False, markup=False, emoji=False)
     headline, dropped = simulate_view.headline(question.setup), simulate_view.dropped_lines(question.setup.trace)
-    for part in (headline, *dropped, *view.tables(found, checked), *view.words(found, checked)):
+    tables = (part for table in view.tables(found, checked) for part in in_parts(table, console.width))
+    for part in (headline, *dropped, *tables, *view.words(found, checked)):
         console.print(part)
     return 0
 

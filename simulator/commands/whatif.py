@@ -44,6 +44,7 @@ from tiresias.simulator.views import output
 from tiresias.simulator.views import simulate as simulate_view
 from tiresias.simulator.views import whatif as view
 from tiresias.simulator.views.conclusion import conclusion
+from tiresias.simulator.views.wide_tables import in_parts
 
 DEFAULT_CONFIG = PolicyConfig.paper(cluster="production")
 
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         conclusion(found).text,
         simulate_view.headline(setup),
         *simulate_view.dropped_lines(setup.trace),
-        *view.tables(found),
+        *(part for table in view.tables(found) for part in in_parts(table, console.width)),
         *view.words(found),
         *([view.NO_PLOTS] if args.html and not view.has_plots() else []),
     ):

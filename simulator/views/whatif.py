@@ -59,7 +59,7 @@ def words(found: PolicyComparison) -> Iterator[str]:
         lost, summary = losers(found, name), found.runs[name].summary
         times = _times(float(now), float(found.jct[name].mean()))
         yield (
-            f"{name}: mean JCT {times}, {summary['preemptions']:,.0f} preemptions, "
+            f"{name}: mean JCT {times}, {simulate_view.counted(int(summary['preemptions']), 'preemption')}, "
             f"{lost['jobs']:.1%} of the jobs and {lost['users']:.1%} of the users more than {WORSE - 1:.0%} later"
             + (f" (those jobs by {lost['seconds']:,.0f} s)." if lost["jobs"] else ".")
         )

@@ -88,6 +88,21 @@ def test_a_cell_that_names_real_nodes_is_one_of_its_level(files: Path) -> None:
     assert json.loads(out.read_text())["virtual_clusters"] == anywhere
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_wide_tables_are_shown_in_parts(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    options = ["--admission", "virtual_clusters,private_clusters", "--policy", "las,fifo"]
+    assert whatif(files, *CLUSTER, *options, "--virtual-clusters", str(files / "vcs.toml")) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    waits = shown[shown.index("waiting by virtual cluster") :]
+    assert waits.count(" vision ") >= 2, "each part has the names"
+    assert all(f"{policy}, {rule}" in waits for policy in ("las", "fifo") for rule in ("VCs", "private"))
+
+
 def test_jobs_of_no_duration_are_no_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "sacct").write_text("job_id,submit_time,num_gpus,duration\na,0,1,0\nb,5,1,0\n")
     assert whatif(tmp_path, *CLUSTER, "--policy", "las") == 0
