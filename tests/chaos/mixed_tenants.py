@@ -40,7 +40,6 @@ POLICY = {
 }
 SETTLED_S = 5.0  # after the end of an unmanaged job, in which its GPUs become those of the VC again
 RUNS = "select job.id, run.start, run.gpus, run.account, run.cells from run join job using (key)"
-CHANGES = "select count(*) from intent where kind = 'resize' and outcome like 'parked%'"
 
 
 class MixedTenantScene(TenantScene):
@@ -118,7 +117,6 @@ class MixedTenants(ChaosRun):
         sizes = {name: job.sizes for name, job in jobs.items() if job.sizes}
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
             rows = db.execute(RUNS).fetchall()
-            check.judged["changes_of_size"] = db.execute(CHANGES).fetchone()[0]
         in_cells = [(self.sampler.name(job, start), gpus, of) for job, start, gpus, of, cells in rows if cells]
         self._note(check, "sizes", judges.other_sizes(check.logged, sizes))
         self._note(check, "sizes", judges.beyond_cells(in_cells, sizes, OWNED))
@@ -126,6 +124,9 @@ class MixedTenants(ChaosRun):
         self._judge_order(check, jobs)
         self._judge_nodes(check, jobs)
         self._judge_accounts(check, [(job, start, account) for job, start, _, account, _ in rows])
+        elastic = {(run.name, run.gpus) for run in check.logged if run.name in sizes}
+        check.judged["sizes_of_elastic_jobs"] = len(elastic)
+        check.judged["elastic_jobs"] = len({name for name, _ in elastic})
         kinds = [jobs[run.name].kind for run in check.logged if run.name in jobs]
         check.judged |= {f"runs_{kind}": kinds.count(kind) for kind in sorted(set(kinds))}
 

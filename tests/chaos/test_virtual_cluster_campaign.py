@@ -48,3 +48,32 @@ def test_reloads_while_jobs_run(tmp_path: Path) -> None:
     assert found["reloads_accepted"] > 0
     assert found["reloads_refused"] > 0
     assert found["cells_compared"] > 0
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(TIMEOUT_S + 60)
+def test_jobs_of_many_kinds_which_their_owners_change(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    options = ["--jobs", "40", "--seed", "41", "--mixed", "--json", str(file)]
+    command = [sys.executable, "-m", "tests.chaos.virtual_clusters", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, "\n".join([*done.stdout.splitlines()[-40:], done.stderr])
+    found = json.loads(file.read_text())
+    assert found["broken"] == []
+    names = {
+        "throttled",
+        "before_others",
+        "sizes",
+        "wrong_nodes",
+        "node_counts",
+        "uncharged",
+        "foreign_cells",
+        "refused",
+    }
+    assert names <= found["invariants"].keys()
+    assert found["runs_throttled_array"] > 0
+    assert found["elastic_jobs"] > 0
+    assert found["moved_that_ran"] > 0
+    assert found["holders_judged"] > 0
