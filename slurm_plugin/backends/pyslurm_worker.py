@@ -66,9 +66,15 @@ def times(job: Any) -> tuple[Any, Any]:
 
 
 def array_task(job: Any) -> int | None:
-    """None for a record that stands for all waiting tasks, too; pyslurm takes the 0 of the first task for no number."""
+    """None for a record that stands for all waiting tasks, too, or for those that were cancelled while they waited.
+
+    pyslurm takes the 0 of the first task for no number. That task has nodes once it has run.
+    """
     number: int | None = job.array_task_id
-    return 0 if number is None and job.array_id and not job.array_tasks_waiting else number
+    if number is not None or not job.array_id or job.array_tasks_waiting:
+        return number
+    never_ran = job.state not in ("PENDING", "RUNNING", "SUSPENDED") and not job.allocated_nodes
+    return None if never_ran and job.id == job.array_id else 0
 
 
 def text(job: Any, field: str) -> str | None:

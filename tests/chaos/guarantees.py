@@ -84,17 +84,25 @@ def since_reloads(found: Iterable[Grant], reloads: Iterable[float]) -> list[Gran
     ]
 
 
-def cells_of_starts(journal: sqlite3.Connection, runs: Iterable[tuple[str, float]]) -> list[str]:
-    """Return the cells of the start that led to each run of Slurm's log. runs: id and StartTime."""
-    found = (start_of(journal, job, start + ROUNDED_S, "cells") for job, start in runs)
+def cells_of_starts(journal: sqlite3.Connection, runs: Iterable[tuple[str, float, float]]) -> list[str]:
+    """Return the cells of the start that led to each run of Slurm's log.
+
+    Args:
+        journal: That of the controller.
+        runs: Id, StartTime and the moment of its submission: a killed slurmctld may have given the id to another job before.
+    """
+    found = (start_of(journal, job, start + ROUNDED_S, "cells", since) for job, start, since in runs)
     return [row[0] if row else "" for row in found]
 
 
-def start_of(journal: sqlite3.Connection, job: str, moment: float, columns: str) -> tuple[str, ...] | None:
-    """Return these columns of the last start of a job in the minute before a moment, seconds; None: there is none."""
-    last = f"""select {columns} from intent where kind = 'start' and id = ? and began between ? - 60 and ?
+def start_of(
+    journal: sqlite3.Connection, job: str, moment: float, columns: str, since: float = 0.0
+) -> tuple[str, ...] | None:
+    """Return these columns of the last start of a job in the minute before a moment and after `since`, seconds; None: there is
+    none."""
+    last = f"""select {columns} from intent where kind = 'start' and id = ? and began between max(? - 60, ?) and ?
     order by began desc limit 1"""
-    found: tuple[str, ...] | None = journal.execute(last, (job, moment - ROUNDED_S, moment)).fetchone()
+    found: tuple[str, ...] | None = journal.execute(last, (job, moment - ROUNDED_S, since, moment)).fetchone()
     return found
 
 

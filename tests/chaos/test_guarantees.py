@@ -68,7 +68,9 @@ def test_the_cells_of_a_run_are_those_of_the_last_start_before_it() -> None:
     again = (*START[:5], 1010.0, "running: on gpu05:8", "gpu05=node")
     db = journal(START, again, runs=())
     runs = [("8", 1005.0), ("8", 1010.0), ("8", 1009.0), ("8", 1200.0), ("9", 1005.0)]
-    assert cells_of_starts(db, runs) == ["gpu01=node", "gpu05=node", "gpu05=node", "", ""]
+    found = cells_of_starts(db, [(job, start, 1000.0) for job, start in runs])
+    assert found == ["gpu01=node", "gpu05=node", "gpu05=node", "", ""]
+    assert cells_of_starts(db, [("8", 1005.0, 1004.5)]) == [""], "the start was that of an earlier job with this id"
 
 
 @pytest.mark.parametrize(("seconds", "broken"), [(0.0, 0), (ALLOWED - 0.1, 0), (ALLOWED + 0.1, 1)])

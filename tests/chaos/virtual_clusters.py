@@ -166,7 +166,9 @@ class TenantCampaign(ChaosRun):
         """Compare the nodes of the cells with those in Slurm's log: of the start, else those that the run was given later. A
         slurmctld that was killed may have forgotten the pin of a start; the run then has no cells in the journal."""
         later = {(job, round(start)): cells for job, start, cells in db.execute(RUNS)}
-        started = guarantees.cells_of_starts(db, [(run.id, run.start) for run in check.logged])
+        submitted = {name: one.time for name, one in self.scene.submitted().items()}
+        runs = [(run.id, run.start, submitted.get(run.name, 0.0)) for run in check.logged]
+        started = guarantees.cells_of_starts(db, runs)
         cells = [own or later.get((run.id, run.start), "") for run, own in zip(check.logged, started, strict=True)]
         pairs = [(run, guarantees.nodes_of(own)) for run, own in zip(check.logged, cells, strict=True) if own]
         moved = [run for run, own in pairs if own != frozenset(run.nodes)]
@@ -189,10 +191,9 @@ class TenantCampaign(ChaosRun):
     def _submitted_as(self, job: str, moment: float) -> str:
         """Return which job got this id at that moment; a killed slurmctld may give it to another one seconds later."""
         array = job.partition("_")[0]
-        near = (
-            name for name, one in self.scene.submitted().items() if one.id == array and abs(one.time - moment) <= 2.0
-        )
-        return next(near, "")
+        alike = {name: abs(one.time - moment) for name, one in self.scene.submitted().items() if one.id == array}
+        nearest = min(alike, key=alike.__getitem__, default="")
+        return nearest if alike.get(nearest, math.inf) <= 2.0 else ""
 
     def _gpus(self) -> dict[str, int]:
         return {name: job.gpus for job in self.scene.jobs.values() for name in tasks(job)}

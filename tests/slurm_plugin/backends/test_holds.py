@@ -84,3 +84,17 @@ def test_tasks_that_share_a_record_are_held_and_released_together_and_stay_one_r
         assert len(tasks) == 10
         assert len({job.raw_id for job in tasks.values()}) == 2
         assert {job_id for job_id, job in tasks.items() if job.held_by_admin} == (set(tasks) if held else {one})
+
+
+def test_cancelled_tasks_of_an_array_are_not_taken_for_its_first_task(site: Site) -> None:
+    """Slurm keeps their record, as it keeps each ended job; it has no number of a task."""
+    array = site.submit("--ntasks=1", "--gpus-per-task=1", "--array=0-3%1")
+    first = f"{array}_0"
+    until = time.monotonic() + 20.0
+    while first not in site.jobs() or site.job(first).state != "RUNNING":
+        assert time.monotonic() < until, site.jobs()
+    for task in (1, 2, 3):
+        site.cluster.run(["scancel", f"{array}_{task}"], user="alice")
+    ids = [job.id for job in site.backend.snapshot().jobs]
+    assert ids.count(first) == 1
+    assert site.job(first).state == "RUNNING"
