@@ -62,7 +62,9 @@ class ClusterSpec:
         if ":" in self.gpu_type:
             self._check_counts()
         elif self.sockets_per_node % len(self.gpu_type.split(",")):
-            raise UsageError(f"gpu_type is {self.gpu_type}: {self.sockets_per_node} sockets cannot have a type each")
+            raise UsageError(
+                f"gpu_type is {self.gpu_type}: the number of types has to divide that of the sockets, {self.sockets_per_node}"
+            )
         for what in ("cpus_per_node", "gpus_per_node"):
             if self.sockets_per_node < 1 or getattr(self, what) % self.sockets_per_node:
                 raise UsageError(f"{what} is {getattr(self, what)}: {self.sockets_per_node} sockets cannot share them")

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from tiresias import __version__
 from tiresias.errors import TiresiasError, one_line
@@ -79,6 +79,14 @@ class Command(Protocol):
         ...
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser that reports a mistake in one line: the usage of some commands has forty."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2."""
+        self.exit(2, f"{self.prog}: {one_line(message)}; see {self.prog} --help\n")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
@@ -109,15 +117,13 @@ def run_module(prog: str, module: str, argv: list[str]) -> int:
 def parser_of(prog: str, module: str) -> argparse.ArgumentParser:
     """Return the argument parser of a command."""
     command = cast(Command, import_module(module))
-    parser = argparse.ArgumentParser(
-        prog=prog, description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog=prog, description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     command.configure(parser)
     return parser
 
 
 def _top_level(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="tiresias",
         description="\n".join(f"  {name:14} {text}" for name, (_, text) in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,

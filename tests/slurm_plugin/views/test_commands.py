@@ -128,6 +128,24 @@ def test_a_controller_that_hangs_is_reported_soon(tmp_path: Path) -> None:
     assert time.monotonic() - began < 30.0, "a whole status may take 60 s"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["simulate", "--nope"], "tiresias simulate: unrecognized arguments: --nope; see tiresias simulate --help"),
+        (
+            ["ledger"],
+            "tiresias ledger: the following arguments are required: check|rebuild; see tiresias ledger --help",
+        ),
+        (["nope"], "tiresias: argument COMMAND: invalid choice: 'nope' (choose from "),
+        (["sandbox", "up", "--suite", "x\ny"], "tiresias sandbox up: argument --suite: invalid choice: 'x"),
+    ],
+)
+def test_a_mistake_in_the_options_is_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+    done = tiresias(tmp_path, *words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(message)
+
+
 def test_no_columns_are_no_width(tmp_path: Path) -> None:
     done = tiresias(tmp_path, "check-config", COLUMNS="0")
     assert "preemption.deadline" in done.stdout
