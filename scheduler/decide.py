@@ -55,7 +55,8 @@ def decide(
     A job that may start on free GPUs only never causes a preemption: where such a job starts and jobs are preempted for other
     jobs, the decision is repeated without it, as its GPUs may suffice for those.
 
-    O(jobs log jobs + started jobs x nodes); each job that is skipped, as no nodes fit it, costs up to one more walk.
+    O(jobs log jobs + started jobs x nodes); each job that is skipped, as no nodes fit it, costs up to one more walk. For jobs
+    with equal requests for one GPU these walks mostly place no job (`unplaceable_requests.py`).
     """
     policy = policy or policy_of(config)
     ranking = ranking or ranking_of(policy, snapshot, config)

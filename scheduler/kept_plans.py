@@ -14,6 +14,7 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
+from tiresias.scheduler.evict.eviction import releases_by_order
 from tiresias.scheduler.evict.protection import TimedJobs, is_protected
 from tiresias.scheduler.model import Allocations, Bools, Jobs, JobState, Nodes, Plan, Snapshot
 from tiresias.scheduler.rank.policy import Policy, Ranking
@@ -32,7 +33,6 @@ _TOPOLOGY = tuple(each.name for each in fields(Topology))
 _ALLOCATIONS = tuple(each.name for each in fields(Allocations))
 _RANKING = tuple(each.name for each in fields(Ranking))
 _WITH_TIMES = ("seconds_by_size", "servers_by_gpus", "cpus_by_gpus", "seconds_now")  # of jobs whose size can change
-_BY_ORDER = ("by_policy", "by_rank")  # evictions that weigh nothing unless the policy does
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +108,7 @@ def times_count(shown: TimedJobs, config: PolicyConfig, policy: Policy) -> Bools
     """Return the jobs of which service and times count otherwise than by their order and their protection, shape (jobs,)."""
     jobs = shown.jobs
     plain = config.sizing == "fixed" and config.admission == "shared" and not config.defragment
-    plain = plain and config.eviction in _BY_ORDER and not policy.spares
+    plain = plain and releases_by_order(config.eviction, policy.spares)
     plain = plain and all(getattr(jobs, name) is None for name in _WITH_TIMES)
     if not plain:
         return np.ones(len(jobs), np.bool_)

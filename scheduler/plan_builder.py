@@ -15,7 +15,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.evict.defragment import repacked
 from tiresias.scheduler.evict.drain import Drain
-from tiresias.scheduler.evict.eviction import Walk
+from tiresias.scheduler.evict.eviction import Walk, releases_by_order
 from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.idle_pools import unchanged
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, JobState, Plan, Preempt, Resize, Snapshot, Start
@@ -30,6 +30,7 @@ from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
 from tiresias.scheduler.selection import evicted
 from tiresias.scheduler.size.smaller_sizes import smaller_sizes
+from tiresias.scheduler.unplaceable_requests import UnplaceableRequests
 
 _WAITING, _RUNNING, _RELEASING = int(JobState.WAITING), int(JobState.RUNNING), int(JobState.RELEASING)  # compare faster
 
@@ -76,6 +77,8 @@ class PlanBuilder:
         self._admission = QuotaUse(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
         self._requests = PlacementRequests(snapshot, self._placer)
+        by_order = releases_by_order(config.eviction, policy.spares)
+        self._unplaceable = UnplaceableRequests(self._requests, jobs.gpus, self._rank, by_order)
         self._why: dict[int, Reason] = {}
         self._scattered: list[int] = []  # enough GPUs are free for these jobs, but not on the nodes that they need
 
@@ -127,6 +130,9 @@ class PlanBuilder:
         order = order[(self._competes | self._applies)[order]]
         self._admission = QuotaUse(self._snapshot.quotas)
         selected = self._select(order, round(later[:, GPUS].sum()))
+        if skipped := self._unplaceable.among(order[selected & self._applies[order]]):
+            self._skip(skipped)
+            return None
         keeps = self._competes.copy()
         keeps[order[~selected]] = False
         later -= self._holdings.on_nodes(np.flatnonzero(keeps))
@@ -177,7 +183,13 @@ class PlanBuilder:
 
     def _assign_all(self, assignment: Assignment, waiting: Ints, selected: Bools) -> bool:
         """waiting: rows in order; selected: which of them the walk took."""
-        skipped = [row for row in waiting[selected].tolist() if not assignment.assign(row)]
+        skipped = list[int]()
+        for row in waiting[selected].tolist():
+            if assignment.assign(row):
+                continue
+            if not (skipped or assignment.reserved or self._free_only[row]):
+                self._unplaceable.add(row)
+            skipped.append(row)
         self._skip(skipped)
         return not skipped
 

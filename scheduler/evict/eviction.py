@@ -20,6 +20,8 @@ from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
 from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
 
+_BY_ORDER = ("by_policy", "by_rank")  # evictions that weigh nothing unless the policy does
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
@@ -96,3 +98,13 @@ def accepted(name: str, package: str, found: Any) -> Eviction:
 
 
 EVICTIONS: Registry[Eviction] = stages.EVICTIONS
+
+
+def releases_by_order(eviction: str, spares: bool) -> bool:
+    """Return whether all victims of the walk release their GPUs, so that the order of the jobs alone decides.
+
+    Args:
+        eviction: The name in `policy.eviction`.
+        spares: As of the policy.
+    """
+    return eviction in _BY_ORDER and not spares
