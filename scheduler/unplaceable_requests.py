@@ -8,17 +8,17 @@ from tiresias.scheduler.placement_requests import PlacementRequests
 
 
 class UnplaceableRequests:
-    """What is known from the walks that had to be repeated.
+    """Requests that failed in walks that had to be repeated.
 
     The walk is repeated without the jobs that it skipped. Up to the first of them it selects the same jobs again, and if all of
-    these found free nodes, they find the same ones. All GPUs that running jobs behind it could release were offered to that first
-    job. Another job behind it has the choice of fewer. So one with the same request for one GPU is skipped as well.
+    these found free nodes, they find the same ones. The first one could have had the GPUs of all running jobs that rank after it.
+    A job that ranks after it can have fewer. So one with the same request for one GPU is skipped as well.
 
     Args:
         requests: The placement requests of the jobs.
         gpus: Of each job, shape (jobs,).
         rank: Of each job, shape (jobs,).
-        by_order: Whether the order of the jobs alone decides which running jobs release their GPUs. Otherwise nothing is known.
+        by_order: Whether the order of the jobs alone decides which running jobs release their GPUs. Otherwise none is kept.
     """
 
     def __init__(self, requests: PlacementRequests, gpus: Ints, rank: Ints, by_order: bool) -> None:
