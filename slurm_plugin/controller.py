@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.cycle.act_stage import ActStage
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, CycleStage, Decided
 from tiresias.slurm_plugin.cycle.decide_stage import DecideStage
 from tiresias.slurm_plugin.cycle.estimate_stage import EstimateStage
+from tiresias.slurm_plugin.cycle.first_cells import FirstCells
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
 from tiresias.slurm_plugin.cycle.job_memory import recall
 from tiresias.slurm_plugin.cycle.observe_stage import ObserveStage
@@ -78,6 +79,7 @@ class Controller:
         self._decided: Decided | None = None  # in the newest cycle
         self._recall()
         self._to_decide = ObserveStage(self._services), DecideStage(self._services)
+        self._once: tuple[CycleStage, ...] = (FirstCells(self._services),)  # in the first cycle
         self._to_act = (
             ActStage(self._services),
             PublishStage(self._services, self._budget.version()),
@@ -105,7 +107,8 @@ class Controller:
     def cycle(self) -> None:
         """One cycle. Raises Unavailable when Slurm, the lease or the journal cannot be reached: nothing is lost, the next cycle
         continues. Raises Superseded when another controller leads."""
-        self._run(*self._to_decide, *self._to_act)
+        self._run(*self._to_decide, *self._once, *self._to_act)
+        self._once = ()
 
     def _run(self, *stages: CycleStage) -> None:
         with self._no_further_than_written(), garbage_collection.suspended():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
@@ -75,17 +75,29 @@ def check_change(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, st
     Raises:
         UsageError: A running job would lose its guarantee, or the cells do not fit the nodes.
     """
-    if config.policy.admission != "virtual_clusters":
-        return check_cells(config, snapshot.nodes)
-    tenants = [each.tenant for each in config.virtual_clusters]
-    if lost := lost_guarantees(snapshot, tenants, cluster_of):
-        several = len(lost) > 1
-        jobs = f"job {lost[0]} and {len(lost) - 1} more run" if several else f"job {lost[0]} runs"
+    lost = jobs_without_cells(config, snapshot, cluster_of)
+    if lost:
         raise UsageError(
-            f"virtual cluster {_name(snapshot, lost[0])}: {jobs} in cells that this change takes from it; "
-            f"leave it these cells until the job{'s have' if several else ' has'} ended"
+            f"virtual cluster {_name(snapshot, lost[0])}: {_words(lost)} in cells that this change takes from it; "
+            f"leave it these cells until the job{'s have' if len(lost) > 1 else ' has'} ended"
         )
-    return None
+
+
+def jobs_without_cells(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ids of the running jobs that hold cells which a configuration does not have for them; else as `check_change`."""
+    if config.policy.admission != "virtual_clusters":
+        check_cells(config, snapshot.nodes)
+        return ()
+    return lost_guarantees(snapshot, [each.tenant for each in config.virtual_clusters], cluster_of)
+
+
+def words_at_start(lost: Sequence[str]) -> str:
+    """Return the line of a controller that starts with such a configuration. `lost`: one job or more."""
+    return f"{_words(lost)} in cells that this configuration does not have for it: opportunistically from now on"
+
+
+def _words(lost: Sequence[str]) -> str:
+    return f"job {lost[0]} and {len(lost) - 1} more run" if len(lost) > 1 else f"job {lost[0]} runs"
 
 
 def _name(snapshot: Snapshot, job: str) -> str:

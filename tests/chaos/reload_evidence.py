@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import calendar
+import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from tests.chaos import reload_judges
@@ -16,6 +19,7 @@ from tests.chaos.samples import Sampler, controller_outages
 from tests.chaos.scene import Scene
 from tests.chaos.windows import Window, Windows
 
+LOST = re.compile(r"(?P<time>[-0-9]+ [:0-9]+),(?P<ms>[0-9]+) WARNING .* does not have for it")
 PREEMPTED = """select count(*) from intent where id = ? and kind in ('preempt', 'resize') and beneficiary != ''
 and began between ? and ?"""
 
@@ -55,7 +59,12 @@ class ReloadEvidence:
         check.evidence["invalid_restarts"], refused = reload_judges.restarts(
             self._scene.deaths(), records, layouts, cycles, self._scene.log()
         )
+        samples, lines = [one for _, one in self._shown], _times(self._scene.log())
+        check.evidence["restart_took"], changed = reload_judges.lost(
+            self._restarts, lines, samples, self.in_force, layouts, tenant_of
+        )
         check.judged |= {
+            "restarts_with_less": changed,
             "reloads": len(records.orders),
             "reloads_accepted": sum(one.outcome == ACCEPTED for one in records.orders),
             "reloads_refused": sum(one.outcome == REFUSED for one in records.orders),
@@ -93,3 +102,9 @@ class ReloadEvidence:
                 if run.name not in check.shaken:
                     found = db.execute(PREEMPTED, (run.id, run.start - 1, run.end + 1)).fetchone()[0]
                     yield EndedRun(run.name, run.start, run.end, run.state, bool(found))
+
+
+def _times(log: Iterable[str]) -> list[float]:
+    """Return when a controller logged that jobs have lost their cells, epoch seconds."""
+    found = [line for line in map(LOST.match, log) if line]
+    return [calendar.timegm(time.strptime(one["time"], "%Y-%m-%d %H:%M:%S")) + int(one["ms"]) / 1000 for one in found]

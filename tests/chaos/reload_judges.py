@@ -7,6 +7,8 @@ took        running jobs that held cells before a reload and none after it, alth
 ended       runs that ended at a reload for no other reason: they neither completed nor failed nor were preempted for another job
 unlogged    invalid files that the controller was ordered to read, and that its log does not refuse
 restarts    controllers that led with an invalid file, or ended although the file was valid
+lost        restarts with a line in the log that jobs have lost their cells although the file was the same, and those without it
+            although a VC that had jobs in cells was not declared any more
 """
 
 from __future__ import annotations
@@ -235,3 +237,46 @@ def restarts(
         if not any(re.search(f"tiresias: .*{layouts[name].refusal}", line) for line in log):
             broken.append(f"a controller ended at {name} without a line in the log")
     return broken, len(refused)
+
+
+def lost(
+    found: Iterable[tuple[float, float]],
+    lines: Sequence[float],
+    samples: Sequence[Shown],
+    in_force: Sequence[Stretch],
+    layouts: Layouts,
+    tenant_of: Mapping[str, str],
+) -> tuple[list[str], int]:
+    """Return also how many restarts with another file were judged.
+
+    Args:
+        found: The restarts, from the end of one controller to the first cycle of the next one.
+        lines: Epoch seconds of the lines in the log.
+        samples: Complete ones.
+        in_force: As of `stretches`.
+        layouts: All layouts by name.
+        tenant_of: The VC of each job by name.
+    """
+    broken, judged = list[str](), 0
+    for ended, began in found:
+        before, after = at(in_force, ended - JUST_S), at(in_force, began + JUST_S)
+        is_logged = any(ended <= line <= began + EFFECT_S for line in lines)
+        if before and before == after and is_logged:
+            broken.append(f"a restart at {ended:.1f} took cells although the file was the same")
+        elif before and after and (jobs := _without_tenant(samples, ended, began, layouts[after], tenant_of)):
+            judged += 1
+            if not is_logged:
+                broken.append(
+                    f"a restart at {ended:.1f} took the cells of {', '.join(sorted(jobs))} without a line in the log"
+                )
+    return broken, judged
+
+
+def _without_tenant(
+    samples: Sequence[Shown], ended: float, began: float, layout: Layout, tenant_of: Mapping[str, str]
+) -> set[str]:
+    """Return the jobs that held cells before a restart, ran after it, and belong to no VC of the layout."""
+    before = [one for one in samples if ended - GAP <= one.time < ended]
+    after = [one for one in samples if began <= one.time <= began + GAP]
+    held = before[-1].guaranteed if before and after else {}
+    return {job for job in held if job in after[0].running and tenant_of.get(job) not in layout.tenants}

@@ -5,6 +5,7 @@ A reload is refused where it takes cells from a job that holds them, or that is 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -121,6 +122,31 @@ def test_a_controller_without_a_cycle_finds_the_cells_in_the_journal(machine: Op
     machine._live()
     with pytest.raises(UsageError, match=f"job 1 {TAKES}"):
         take_cells(machine)
+
+
+def started_again(machine: OpportunisticInterleavings, caplog: pytest.LogCaptureFixture, config: Config) -> list[str]:
+    """Return the warnings in the first two cycles of a controller with another configuration."""
+    machine._die()
+    machine.config = config
+    machine._live()
+    with caplog.at_level(logging.WARNING, "tiresias"):
+        machine._do(Controller.cycle)
+        machine._do(Controller.cycle)
+    return [record.getMessage() for record in caplog.records if "does not have for it" in record.getMessage()]
+
+
+def test_a_controller_that_starts_reports_cells_that_it_lacks(
+    machine: OpportunisticInterleavings, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.submit_of_owner(4, 20.0)
+    cycle_until(machine, lambda: machine.slurm.jobs["1"].state == "RUNNING" and bool(cells_of(machine, "1")))
+    own = machine.config
+    assert started_again(machine, caplog, own) == []
+    [words] = started_again(machine, caplog, declared(own, {"other": 2}))
+    assert words.startswith("job 1 runs in cells that this configuration does not have for it")
+    assert [row for (row,) in machine._query("select why from decision where action = 'reload'")] == [words]
+    assert cells_of(machine, "1") == ""
+    machine.config = own
 
 
 def test_while_slurm_does_not_answer_cells_do_not_change(machine: OpportunisticInterleavings) -> None:

@@ -29,6 +29,7 @@ from tests.chaos.reload_judges import (
     around,
     cells,
     ended,
+    lost,
     refused_wrongly,
     restarts,
     took,
@@ -174,28 +175,28 @@ def test_only_samples_close_to_an_order_count() -> None:
 def test_a_job_keeps_its_cells() -> None:
     before = shown(9.0, running="st", s=("gpu01",), t=("gpu02", "gpu03"))
     kept = seen(before, shown(12.0, running="st", s=("gpu01",), t=("gpu02", "gpu03")))
-    lost = seen(before, shown(12.0, running="st", t=("gpu02", "gpu03")))
+    less = seen(before, shown(12.0, running="st", t=("gpu02", "gpu03")))
     gone = seen(before, shown(12.0, running="t", t=("gpu02", "gpu03")))
     for layout in ("base", "moved"):
         assert took(kept, LAYOUTS[layout], TENANT_OF, GPUS, CALM) == []
         assert took(gone, LAYOUTS[layout], TENANT_OF, GPUS, CALM) == [], "it has ended"
-        assert len(took(lost, LAYOUTS[layout], TENANT_OF, GPUS, CALM)) == 1
-    assert took(lost, LAYOUTS["base"], TENANT_OF, GPUS, Windows([Window(10.0, 11.0)])) == []
+        assert len(took(less, LAYOUTS[layout], TENANT_OF, GPUS, CALM)) == 1
+    assert took(less, LAYOUTS["base"], TENANT_OF, GPUS, Windows([Window(10.0, 11.0)])) == []
 
 
 def test_an_accepted_reload_that_takes_cells_is_reported() -> None:
     before = shown(9.0, running="st", s=("gpu01",), t=("gpu02", "gpu03"))
-    lost = seen(before, shown(12.0, running="st", s=("gpu01",)))
-    assert "takes from it" in took(lost, LAYOUTS["small"], TENANT_OF, GPUS, CALM)[0]
+    less = seen(before, shown(12.0, running="st", s=("gpu01",)))
+    assert "takes from it" in took(less, LAYOUTS["small"], TENANT_OF, GPUS, CALM)[0]
     without = replace(LAYOUTS["small"], tenants={})
-    assert len(took(lost, without, TENANT_OF, GPUS, CALM)) == 1
+    assert len(took(less, without, TENANT_OF, GPUS, CALM)) == 1
 
 
 def test_cells_may_go_to_another_job_of_a_full_virtual_cluster() -> None:
     before = shown(9.0, waiting="t", running="sr", s=("gpu01",))
-    lost = seen(before, shown(12.0, running="st", t=("gpu02", "gpu03")))
-    assert took(lost, LAYOUTS["small"], TENANT_OF, GPUS, CALM) == []
-    assert len(took(lost, LAYOUTS["base"], TENANT_OF, GPUS, CALM)) == 1
+    less = seen(before, shown(12.0, running="st", t=("gpu02", "gpu03")))
+    assert took(less, LAYOUTS["small"], TENANT_OF, GPUS, CALM) == []
+    assert len(took(less, LAYOUTS["base"], TENANT_OF, GPUS, CALM)) == 1
 
 
 REFUSAL = order(10.0, "moved", REFUSED, TAKEN)
@@ -282,6 +283,22 @@ def test_a_controller_does_not_start_with_an_invalid_file(
     ends: list[tuple[float, int]], cycles: list[float], log: list[str], broken: int
 ) -> None:
     assert len(restarts(lives(*ends), INVALID, LAYOUTS, cycles, log)[0]) == broken
+
+
+@pytest.mark.parametrize(
+    ("layout", "lines", "broken"),
+    [
+        ("base", [], 0),
+        ("base", [12.5], 1),
+        ("without robots", [12.5], 0),
+        ("without robots", [30.0], 1),
+        ("moved", [], 0),
+    ],
+)
+def test_a_restart_reports_cells_that_it_takes(layout: str, lines: list[float], broken: int) -> None:
+    samples = [shown(9.0, running="r", r=("gpu01",)), shown(13.0, running="r")]
+    found = stretches(Records([Version(0.0, 0.0, "base"), Version(8.0, 8.1, layout)]), [(10.0, 12.0)], LAYOUTS)
+    assert len(lost([(10.0, 12.0)], lines, samples, found, LAYOUTS, TENANT_OF)[0]) == broken
 
 
 # -- the promises to guaranteed jobs ------------------------------------------------------------------------------------------

@@ -206,9 +206,10 @@ class TenantCampaign(ChaosRun):
             (name(job, began), name(other, began), began) for job, other, began, cells in rows if cells and other
         ]
         calm = [each for each in guaranteed if not check.windows.touch(each[2] - RECOVERY_S, each[2])]
-        check.evidence["crossed"] = []
+        check.evidence["crossed"], check.judged["crossings_judged"] = [], 0
         for stretch, tenants, samples in parts:
             own = [each for each in calm if stretch.covers(each[2], each[2])]
+            check.judged["crossings_judged"] += len(own)
             check.evidence["crossed"] += guarantees.crossed(own, samples, tenant_of, self._gpus(), tenants)
         check.judged["guaranteed_preempted"] = len(guaranteed)
         check.judged["opportunistic_preempted"] = sum(not cells for *_, cells in rows)
