@@ -106,7 +106,7 @@ class Ledger:
             self._before, self._time = self._time, snapshot.time
             self._quarantine.see(snapshot)
             managed = list(compress(snapshot.jobs, self._is_managed.of(snapshot.jobs)))
-            self.resurfaced = []
+            self.resurfaced, self.requests.cluster = [], tuple(snapshot.nodes)
             for job in self._applied.others(self._quarantine.sound(managed), self.jobs, self.population):
                 with self._quarantine.guard("accounting for it", job.id):
                     self._bring_up(job)

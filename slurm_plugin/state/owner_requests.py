@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tiresias.protocol.elastic_sizes import FIXED
 from tiresias.protocol.opportunistic_choice import combined
-from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 from tiresias.slurm_plugin.state import own_size, own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -19,17 +19,23 @@ class PinnedStart(NamedTuple):
     Attributes:
         began: When it was decided, epoch seconds.
         replaced: When the next start was decided; inf: there is none.
+        pin: As in JobRow.pin.
     """
 
     began: float
     replaced: float
+    pin: str
 
 
 class OwnerRequests:
-    """Reads the owners' requests from Slurm's records into the rows of the journal."""
+    """Reads the owners' requests from Slurm's records into the rows of the journal.
+
+    Attributes:
+        cluster: The nodes of the newest snapshot.
+    """
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        self._journal, self.cluster = journal, tuple[SlurmNode, ...]()
 
     def note(self, row: JobRow, job: SlurmJob) -> bool:
         """Store a changed request of a waiting job; a pinned job's record shows the pin instead.
@@ -143,10 +149,10 @@ class OwnerRequests:
         """Return the starts of a job without a pin whose pins the record shows, the newest first; [] where it shows the request."""
         if _is_stored(row, job) or not (job.required_nodes or job.excluded_nodes):
             return []
-        found, replaced = [], math.inf
+        found, replaced, names = [], math.inf, {node.name for node in self.cluster}
         for start in self._journal.starts(row.key):
-            if pins.is_on(row, job, [node for node, _ in start.nodes]):
-                found.append(PinnedStart(start.began, replaced))
+            if (pin := pins.shown(row, job, [node for node, _ in start.nodes], names)) is not None:
+                found.append(PinnedStart(start.began, replaced, pin))
             replaced = start.began
         return found
 

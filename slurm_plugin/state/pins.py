@@ -15,7 +15,7 @@ Each of them may select parts of the nodes, by the types of the GPUs (part_pins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, StatedGpus
@@ -111,6 +111,22 @@ def is_on(row: JobRow, job: SlurmJob, nodes: Sequence[str]) -> bool:
         others = set(job.excluded_nodes)
         return bool(others) and others != set(_names(row.excluded)) and others.isdisjoint(nodes)
     return bool(job.required_nodes) and set(job.required_nodes) == set(nodes)
+
+
+def shown(row: JobRow, job: SlurmJob, nodes: Sequence[str], cluster: Collection[str]) -> str | None:
+    """Return which pin to these nodes the record shows, as in JobRow.pin; None: none.
+
+    An earlier start may have pinned in another way than the newest one. Its pin is found where it is a whole one: it excludes all
+    other nodes of the cluster, or requires these nodes and their number.
+    """
+    if is_on(row, job, nodes):
+        return row.pin
+    here, required, excluded = set(nodes), set(job.required_nodes), set(job.excluded_nodes)
+    if way(row) in (ONLY, TASKS):
+        is_number = required == here and job.min_nodes == job.max_nodes == len(here)
+        return NUMBER if is_number and required != set(_names(row.required)) else None
+    is_only = bool(excluded) and excluded == set(cluster) - here
+    return ONLY if is_only and excluded != set(_names(row.excluded)) else None
 
 
 def shows_any(row: JobRow, job: SlurmJob) -> bool:

@@ -40,8 +40,8 @@ class ForgottenChanges:
         for job in self._context.ledger.resurfaced:
             with self._context.quarantine.guard("looking for a forgotten unpin", job.id):
                 row = self._context.ledger.jobs[job.id]
-                if is_unpin_forgotten(self._context, row, job):
-                    row.pinned = True
+                if (pin := forgotten_pin(self._context, row, job)) is not None:
+                    row.pinned, row.pin = True, pin
                     self._context.ledger.save(row)
                 else:
                     self._context.ledger.requests.adopt(row, job)
@@ -56,18 +56,17 @@ class ForgottenChanges:
         if released[0].restart + given_up < job.restarts:
             return False
         starts = [[node for node, _ in one.nodes] for one in released if one.kind == IntentKind.START]
-        if row.pinned and not any(pins.is_on(row, job, nodes) for nodes in starts):
+        cluster = [node.name for node in self._context.ledger.requests.cluster]
+        if row.pinned and all(pins.shown(row, job, nodes, cluster) is None for nodes in starts):
             return False
         return self._context.backend.booted() >= math.floor(released[0].began)  # in whole seconds
 
 
-def is_unpin_forgotten(context: TransitionContext, row: JobRow, job: SlurmJob) -> bool:
-    """Return whether the record of a job shows a pin of the controller that was removed before slurmctld was killed.
+def forgotten_pin(context: TransitionContext, row: JobRow, job: SlurmJob) -> str | None:
+    """Return the pin of the controller, as in JobRow.pin, that was removed before slurmctld was killed and is in the record again.
 
     slurmctld was started after that start was decided; of an earlier start than the newest one, not much later than the next one.
     """
     starts = context.ledger.requests.starts_shown(row, job)
-    if not starts:
-        return False
-    booted = context.backend.booted()
-    return any(math.floor(start.began) <= booted <= start.replaced + SAVED_WITHIN_S for start in starts)
+    booted = context.backend.booted() if starts else 0.0
+    return next((one.pin for one in starts if math.floor(one.began) <= booted <= one.replaced + SAVED_WITHIN_S), None)

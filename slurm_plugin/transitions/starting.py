@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.state.job_reasons import Rigid, Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE
 from tiresias.slurm_plugin.transitions.endings import Ending
-from tiresias.slurm_plugin.transitions.forgotten import is_unpin_forgotten
+from tiresias.slurm_plugin.transitions.forgotten import forgotten_pin
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
 from tiresias.slurm_plugin.transitions.transition_context import RUNS, TransitionContext, nodes_in_words
@@ -132,7 +132,11 @@ class Starting:
         finds both in the journal."""
         kept = pins.noted(row, intent)
         if kept is None:
-            if row.pinned or is_unpin_forgotten(self._context, row, job):  # slurmctld was killed since the snapshot
+            pin = (
+                row.pin if row.pinned else forgotten_pin(self._context, row, job)
+            )  # slurmctld was killed since the snapshot
+            if pin is not None:
+                row.pin = pin
                 self._holds.unpin(intent.id)
                 job = self._context.fresh(intent.id) or job
             job = own_tasks.restored(row, job)

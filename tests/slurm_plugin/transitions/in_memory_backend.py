@@ -14,6 +14,7 @@ from tiresias.slurm_plugin.backends.interface import (
     RequestChange,
     SlurmJob,
     SlurmLoad,
+    SlurmNode,
     SlurmSnapshot,
     StatedGpus,
 )
@@ -33,6 +34,7 @@ class InMemoryBackend:
         ] = {}  # by operation: ("before" | "after" it takes effect, error); once
         self.starts = True  # a released job runs at once
         self.boot = 0.0
+        self.nodes: tuple[SlurmNode, ...] = ()
         self.changed_by: dict[str, dict[str, object]] = {}  # what else a pin changes, by the kind of the pin
         self._own: dict[str, object] = {}  # the values before those changes
 
@@ -64,7 +66,7 @@ class InMemoryBackend:
         return SlurmRules()
 
     def snapshot(self) -> SlurmSnapshot:
-        return SlurmSnapshot(0.0, tuple(self.jobs.values()), ())
+        return SlurmSnapshot(0.0, tuple(self.jobs.values()), self.nodes)
 
     def job(self, job_id: str) -> SlurmJob:
         self._do("job", lambda: None)
@@ -124,6 +126,8 @@ class InMemoryBackend:
             self.change(job_id, min_nodes=change.nodes[0], max_nodes=change.nodes[1])
         self._size(job_id, change)
         self._state_gpus(job_id, change)
+        if change.excluded is not None:
+            self.change(job_id, excluded_nodes=change.excluded)
         self.change(job_id, required_nodes=change.required or (), **self._own)
 
     def signal(self, job_id: str, signal: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, NODES, ActorHarness
 from tiresias.scheduler.model import Plan, Start
+from tiresias.slurm_plugin.backends.interface import SlurmNode
 
 Nodes = tuple[tuple[str, int], ...]
 OTHERS = (("gpu03", 4),)
@@ -146,6 +147,58 @@ def test_a_pin_of_an_earlier_start_is_the_controllers_if_slurmctld_lost_its_remo
     assert (held_job.row.pinned, held_job.row.required, held_job.row.max_nodes) == (
         (True, "", max_nodes) if own else (False, "gpu02", 1)
     )
+
+
+def idle_node(name: str) -> SlurmNode:
+    return SlurmNode(
+        name=name, state="IDLE", flags=frozenset(), reason="", gpus=4, gpus_allocated=0, gpu_type="", cpus=16,
+        cpus_allocated=0, memory=64000, memory_allocated=0, features=(), partitions=("gpu",),
+    )  # fmt: skip
+
+
+def start_only_then_by_number(job: ActorHarness) -> None:
+    """Start the job twice on a cluster of four nodes, first on gpu02 by a pin that excludes the other ones."""
+    job.slurm.nodes = tuple(map(idle_node, ("gpu01", "gpu02", "gpu03", "gpu04")))
+    job.slurm.boot = 1050.0
+    job.slurm.change(max_nodes=0, submit_time=1000)
+    job.refresh()
+    fail_start(job, NODES, 1100.0)
+    assert job.row.pin == "only"
+    job.slurm.change(max_nodes=1)
+    job.refresh()
+    fail_start(job, OTHERS, 1200.0)
+    assert job.row.pin == "number"
+
+
+@pytest.mark.parametrize(
+    ("boot", "excluded", "own"),
+    [
+        (1250.0, ("gpu01", "gpu03", "gpu04"), True),
+        (1099.0, ("gpu01", "gpu03", "gpu04"), False),
+        (1250.0, ("gpu01", "gpu03"), False),  # other nodes than a pin excludes
+    ],
+)
+def test_the_pin_of_an_earlier_start_may_be_of_another_way(
+    held_job: ActorHarness, boot: float, excluded: tuple[str, ...], own: bool
+) -> None:
+    start_only_then_by_number(held_job)
+    held_job.slurm.change(excluded_nodes=excluded)
+    held_job.slurm.boot = boot
+    held_job.refresh()
+    held_job.actor.confirm(1342.0)
+    assert (held_job.row.pinned, held_job.row.excluded) == ((True, "") if own else (False, ",".join(excluded)))
+    held_job.actor.unpin(held_job.refresh(), 1343.0)
+    assert held_job.job.excluded_nodes == (() if own else excluded)
+
+
+def test_a_start_removes_a_forgotten_pin_of_another_way(held_job: ActorHarness) -> None:
+    """slurmctld was killed between a snapshot and the start."""
+    start_only_then_by_number(held_job)
+    held_job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", OTHERS),)), 1300.0)
+    held_job.slurm.change(excluded_nodes=("gpu01", "gpu03", "gpu04"))
+    held_job.slurm.boot = 1250.0
+    held_job.actor.advance(1300.5)
+    assert (held_job.row.excluded, held_job.job.excluded_nodes, held_job.job.required_nodes) == ("", (), ("gpu03",))
 
 
 @pytest.mark.parametrize(("boot", "own"), [(1200.0, True), (1099.0, False)])
