@@ -93,7 +93,10 @@ def jobs_without_cells(config: Config, snapshot: Snapshot, cluster_of: Mapping[s
 
 def words_at_start(lost: Sequence[str]) -> str:
     """Return the line of a controller that starts with such a configuration. `lost`: one job or more."""
-    return f"{_words(lost)} in cells that this configuration does not have for it: opportunistically from now on"
+    return (
+        f"{_words(lost)} in cells that its virtual cluster does not have now (the configuration has changed, or slurmctld shows "
+        "ended jobs): opportunistically from now on"
+    )
 
 
 def _words(lost: Sequence[str]) -> str:

@@ -171,6 +171,14 @@ def _has_nodes_for(jobs: Iterable[str], sample: Shown, gpus: Mapping[str, int], 
     return tenant.holds([sample.sizes.get(job) or gpus[job] for job in jobs])
 
 
+def keeps_its_limit(cells: frozenset[str], nodes: Sequence[str], requested: int) -> bool:
+    """Return whether Slurm has started a job on some nodes of its cells, as many as its owner requests.
+
+    A slurmctld that was started since the submission does not show that number, so that the cells may be on more nodes.
+    """
+    return frozenset(nodes) < cells and len(nodes) == requested
+
+
 def elsewhere(runs: Iterable[tuple[str, frozenset[str], frozenset[str]]]) -> list[str]:
     """runs: name, nodes of the cells, nodes in Slurm's log."""
     return [f"{job}: cells on {sorted(cells)}, ran on {sorted(nodes)}" for job, cells, nodes in runs if cells != nodes]

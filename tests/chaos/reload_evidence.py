@@ -19,7 +19,8 @@ from tests.chaos.samples import Sampler, controller_outages
 from tests.chaos.scene import Scene
 from tests.chaos.windows import Window, Windows
 
-LOST = re.compile(r"(?P<time>[-0-9]+ [:0-9]+),(?P<ms>[0-9]+) WARNING .* does not have for it")
+LOST = re.compile(r"(?P<time>[-0-9]+ [:0-9]+),(?P<ms>[0-9]+) WARNING .* does not have now")
+SHOWS_ENDED_S = 35.0  # until the nodes have registered again
 PREEMPTED = """select count(*) from intent where id = ? and kind in ('preempt', 'resize') and beneficiary != ''
 and began between ? and ?"""
 
@@ -40,9 +41,23 @@ class ReloadEvidence:
         self.in_force: list[Stretch] = stretches(reloads.records, self._restarts, reloads.layouts)
 
     def add(
-        self, check: Check, tenant_of: Mapping[str, str], gpus: Mapping[str, int], blind: Sequence[tuple[float, float]]
+        self,
+        check: Check,
+        tenant_of: Mapping[str, str],
+        gpus: Mapping[str, int],
+        blind: Sequence[tuple[float, float]],
+        killed: Sequence[tuple[float, float]],
     ) -> None:
-        """Add the evidence of all judges to the check. blind: epoch seconds between which a daemon was down."""
+        """Add the evidence of all judges to the check.
+
+        Args:
+            check: The check.
+            tenant_of: The virtual cluster of each job by name.
+            gpus: The GPUs of each job by name.
+            blind: Epoch seconds between which a daemon was down.
+            killed: Epoch seconds between which slurmctld was killed, after which it shows ended jobs for a while.
+        """
+        forgetful = Windows([Window(first, last + SHOWS_ENDED_S) for first, last in killed])
         records, layouts = self._reloads.records, self._reloads.layouts
         down = Windows([Window(first, last) for first, last in blind])
         check.evidence["reload_answers"] = [
@@ -60,8 +75,9 @@ class ReloadEvidence:
             self._scene.deaths(), records, layouts, cycles, self._scene.log()
         )
         samples, lines = [one for _, one in self._shown], _times(self._scene.log())
+        calm = [one for one in self._restarts if not forgetful.touch(*one)]
         check.evidence["restart_took"], changed = reload_judges.lost(
-            self._restarts, lines, samples, self.in_force, layouts, tenant_of
+            calm, lines, samples, self.in_force, layouts, tenant_of
         )
         check.judged |= {
             "restarts_with_less": changed,

@@ -14,6 +14,7 @@ from tests.chaos.guarantees import (
     crossed,
     elsewhere,
     grants,
+    keeps_its_limit,
     kept_out,
     late,
     outages_of,
@@ -135,6 +136,14 @@ def test_runs_on_other_nodes_than_their_cells_are_reported() -> None:
     both = frozenset({"gpu01", "gpu02"})
     assert elsewhere([("a", both, both)]) == []
     assert len(elsewhere([("a", both, frozenset({"gpu01"})), ("b", both, frozenset({"gpu01", "gpu03"}))])) == 2
+
+
+def test_slurm_may_keep_a_limit_of_nodes_that_it_did_not_show() -> None:
+    both = frozenset({"gpu01", "gpu02"})
+    assert keeps_its_limit(both, ("gpu01",), 1)
+    assert not keeps_its_limit(both, ("gpu01",), 2)
+    assert not keeps_its_limit(both, ("gpu03",), 1)
+    assert not keeps_its_limit(both, ("gpu01", "gpu02"), 2)
 
 
 @pytest.mark.parametrize(

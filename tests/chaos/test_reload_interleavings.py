@@ -132,7 +132,7 @@ def started_again(machine: OpportunisticInterleavings, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "tiresias"):
         machine._do(Controller.cycle)
         machine._do(Controller.cycle)
-    return [record.getMessage() for record in caplog.records if "does not have for it" in record.getMessage()]
+    return [record.getMessage() for record in caplog.records if "does not have now" in record.getMessage()]
 
 
 def test_a_controller_that_starts_reports_cells_that_it_lacks(
@@ -143,7 +143,7 @@ def test_a_controller_that_starts_reports_cells_that_it_lacks(
     own = machine.config
     assert started_again(machine, caplog, own) == []
     [words] = started_again(machine, caplog, declared(own, {"other": 2}))
-    assert words.startswith("job 1 runs in cells that this configuration does not have for it")
+    assert words.startswith("job 1 runs in cells that its virtual cluster does not have now")
     assert [row for (row,) in machine._query("select why from decision where action = 'reload'")] == [words]
     assert cells_of(machine, "1") == ""
     machine.config = own

@@ -123,7 +123,7 @@ class TenantCampaign(ChaosRun):
         if not self.reloads:
             return [(Stretch(-math.inf, math.inf, ""), self.scene_of.tenants)]
         evidence = ReloadEvidence(self.reloads, self.scene, self.sampler, shown)
-        evidence.add(check, tenant_of, self._gpus(), self.troubles.blind)
+        evidence.add(check, tenant_of, self._gpus(), self.troubles.blind, self.troubles.unlisted)
         return [(one, self.reloads.layouts[one.layout].tenants) for one in evidence.in_force]
 
     def _check_cells(
@@ -171,8 +171,13 @@ class TenantCampaign(ChaosRun):
         started = guarantees.cells_of_starts(db, runs)
         cells = [own or later.get((run.id, run.start), "") for run, own in zip(check.logged, started, strict=True)]
         pairs = [(run, guarantees.nodes_of(own)) for run, own in zip(check.logged, cells, strict=True) if own]
-        moved = [run for run, own in pairs if own != frozenset(run.nodes)]
-        unpinned = [run for run in moved if (run.id, run.start) not in later and run.name in check.shaken]
+        moved = [(run, own) for run, own in pairs if own != frozenset(run.nodes) and (run.id, run.start) not in later]
+        nodes = {job.name: job.nodes for job in self.scene.jobs.values()}
+        unpinned = [
+            run
+            for run, own in moved
+            if run.name in check.shaken or guarantees.keeps_its_limit(own, run.nodes, nodes.get(run.name, 0))
+        ]
         found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs if run not in unpinned]
         check.evidence["elsewhere"] = guarantees.elsewhere(found)
         check.judged |= {"runs_in_cells": len(found), "unpinned": len(unpinned)}
