@@ -31,7 +31,7 @@ import numpy as np
 
 from tests.chaos import devices, guarantees
 from tests.chaos.cell_reloads import CellReloads
-from tests.chaos.checks import Check
+from tests.chaos.checks import Check, LoggedRun
 from tests.chaos.configurations import Stretch
 from tests.chaos.guarantees import Shown
 from tests.chaos.idle import MANAGED
@@ -169,16 +169,18 @@ class TenantCampaign(ChaosRun):
         submitted = {name: one.time for name, one in self.scene.submitted().items()}
         runs = [(run.id, run.start, submitted.get(run.name, 0.0)) for run in check.logged]
         started = guarantees.cells_of_starts(db, runs)
-        cells = [own or later.get((run.id, run.start), "") for run, own in zip(check.logged, started, strict=True)]
-        pairs = [(run, guarantees.nodes_of(own)) for run, own in zip(check.logged, cells, strict=True) if own]
-        moved = [(run, own) for run, own in pairs if own != frozenset(run.nodes) and (run.id, run.start) not in later]
-        nodes = {job.name: job.nodes for job in self.scene.jobs.values()}
-        unpinned = [
-            run
-            for run, own in moved
-            if run.name in check.shaken or guarantees.keeps_its_limit(own, run.nodes, nodes.get(run.name, 0))
-        ]
-        found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs if run not in unpinned]
+        requested = {job.name: job.nodes for job in self.scene.jobs.values()}
+        pairs, unpinned = [], list[LoggedRun]()
+        for run, own in zip(check.logged, started, strict=True):
+            given, nodes = later.get((run.id, run.start), ""), guarantees.nodes_of(own)
+            keeps_limit = guarantees.keeps_its_limit(nodes, run.nodes, requested.get(run.name, 0))
+            cells = guarantees.nodes_of(given) if keeps_limit else nodes or guarantees.nodes_of(given)
+            forgotten = run.name in check.shaken and not given and cells != frozenset(run.nodes)
+            if cells and not forgotten:
+                pairs.append((run, cells))
+            elif nodes:
+                unpinned.append(run)
+        found = [(run.name, cells, frozenset(run.nodes)) for run, cells in pairs]
         check.evidence["elsewhere"] = guarantees.elsewhere(found)
         check.judged |= {"runs_in_cells": len(found), "unpinned": len(unpinned)}
 
