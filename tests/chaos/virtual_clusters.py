@@ -34,19 +34,18 @@ from tests.chaos.cell_reloads import CellReloads
 from tests.chaos.checks import Check, LoggedRun
 from tests.chaos.configurations import Stretch
 from tests.chaos.guarantees import Shown
-from tests.chaos.idle import MANAGED
 from tests.chaos.mixed_tenants import MixedTenants
 from tests.chaos.reload_evidence import ReloadEvidence
 from tests.chaos.run import CONFIG, GATE, ChaosRun, Jobs, add_options, carry_out
 from tests.chaos.samples import Sample
 from tests.chaos.scene import Job, Scene, task_name, tasks
+from tests.chaos.shown_samples import shown_by, within
 from tests.chaos.stored_requests import changed_requests, other_node_counts
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
 from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES, Tenant
 from tests.chaos.windows import Windows
 from tiresias.sandbox.replay import latency
-from tiresias.scheduler.host_lists import hosts
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
 from tiresias.slurm_plugin.state.journal_history import History
 
@@ -104,7 +103,7 @@ class TenantCampaign(ChaosRun):
         tenant_of = {name: job.tenant for job in jobs if job.tenant in OWNED for name in tasks(job)}
         shown = [(sample.published, self.shown(sample)) for sample in self.sampler.samples if sample.is_complete]
         in_force = self._in_force(check, shown, tenant_of)
-        parts = [(stretch, tenants, _within(stretch, shown)) for stretch, tenants in in_force]
+        parts = [(stretch, tenants, within(stretch, shown)) for stretch, tenants in in_force]
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
             self._check_grants(check, db, [stretch.first for stretch, _ in in_force])
             self._check_runs(check, db)
@@ -149,7 +148,7 @@ class TenantCampaign(ChaosRun):
 
     def shown(self, sample: Sample) -> Shown:
         """Return what a sample shows of the jobs that are judged."""
-        return _shown(sample)
+        return shown_by(sample)
 
     def _check_grants(self, check: Check, db: sqlite3.Connection, reloads: Sequence[float]) -> None:
         """reloads: epoch seconds from which on another configuration was in force: it may have no cells for an earlier grant."""
@@ -256,22 +255,6 @@ class PartCampaign(TenantCampaign):
             check.note("misplaced", words.partition(" ")[0], words)
         in_one_part = sum(sum(map(bool, one.gpus)) == 1 for one in judged)
         check.judged |= {"devices_seen": len(found), "devices_judged": len(judged), "in_one_part": in_one_part}
-
-
-def _within(stretch: Stretch, shown: Sequence[tuple[float, Shown]]) -> list[Shown]:
-    return [one for cycle, one in shown if stretch.covers(cycle, one.time)]
-
-
-def _shown(sample: Sample) -> Shown:
-    """Jobs that wait for a reason that the controller cannot end, such as a hold by Slurm, are left out."""
-    pending = {one.name for one in sample.waiting}
-    waiting = frozenset(one.name for one in sample.waiting if one.reason in MANAGED)
-    guaranteed = {
-        sample.names[job]: hosts(sample.nodes[job])
-        for job in sample.guaranteed
-        if job in sample.nodes and job in sample.names
-    }
-    return Shown(sample.time, waiting, frozenset(sample.names.values()) - pending, guaranteed)
 
 
 def _starts(history: History) -> dict[str, float]:
