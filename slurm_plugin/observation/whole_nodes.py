@@ -8,8 +8,9 @@ stays as it is. CPU-only jobs on a node are not considered: Slurm then refuses t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,14 +18,14 @@ from tiresias.scheduler.model import Request
 from tiresias.slurm_plugin.backends.interface import SlurmNode
 from tiresias.slurm_plugin.observation.job_facts import JobFacts
 
+_Key: TypeAlias = tuple[int, int, int]  # the identity of a request, its GPUs, the GPUs of a node
+
 
 class WholeNodes:
     """Replaces what such jobs request; requests that have not changed are the same objects in each cycle."""
 
     def __init__(self) -> None:
-        self._known: dict[
-            tuple[int, int, int], tuple[Request, Request]
-        ] = {}  # by identity of a request, its GPUs, a node's
+        self._known: dict[_Key, tuple[Request, Request]] = {}  # as its owner stated it, and of whole nodes
 
     def counted(self, facts: JobFacts, nodes: Sequence[SlurmNode]) -> JobFacts:
         """Return the facts with the GPUs and the requests of whole nodes. O(jobs in numpy + such jobs + nodes).
@@ -49,7 +50,7 @@ class WholeNodes:
         return facts._replace(gpus=gpus, min_gpus=least, max_gpus=most, request=requests)
 
     def _whole(
-        self, request: Request, gpus: int, of_node: int, before: dict[tuple[int, int, int], tuple[Request, Request]]
+        self, request: Request, gpus: int, of_node: int, before: Mapping[_Key, tuple[Request, Request]]
     ) -> Request:
         key = (id(request), gpus, of_node)
         known = before.get(key)

@@ -132,9 +132,8 @@ class Starting:
         finds both in the journal."""
         kept = pins.noted(row, intent)
         if kept is None:
-            pin = (
-                row.pin if row.pinned else forgotten_pin(self._context, row, job)
-            )  # slurmctld was killed since the snapshot
+            # slurmctld may have been killed since the snapshot
+            pin = row.pin if row.pinned else forgotten_pin(self._context, row, job)
             if pin is not None:
                 row.pin = pin
                 self._holds.unpin(intent.id)
