@@ -113,8 +113,8 @@ def _abort_connection(number: int, run: Path) -> None:
 
 
 def _end_process(lock: Path) -> None:
-    """Wait for the end of the serving process, which follows that of its device; then kill it."""
-    for _ in _until(END_TIMEOUT_S / 5):
+    """Wait for the end of the serving process, which follows that of its device; then kill it. Its figures are lost then."""
+    for _ in _until(END_TIMEOUT_S):
         if not lock_holder(lock):
             return
     if pid := lock_holder(lock):
