@@ -81,7 +81,7 @@ def _invalid(base: Mapping[str, Tenant], racked: Tenant, one: Tenant, other: Ten
     def owns(level: str, count: int) -> list[dict[str, Any]]:
         return [{"level": level, "count": count}]
 
-    both = rf"virtual clusters \w+ and \w+ both claim accounts {one.name}"
+    both = rf"virtual clusters \w+ and \w+ both claim account {one.name}"
     return [
         Layout("too many", {}, changed(other, cells=owns("node", NODES)), r"virtual clusters own \d+ cells of type node"),
         Layout("too many racks", {}, changed(racked, cells=owns("leaf", NODES)), r"virtual clusters own \d+ cells of type leaf"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,8 +38,15 @@ from tests.chaos.reload_judges import (
     unlogged,
 )
 from tests.chaos.samples import Sample
-from tests.chaos.tenants import OWNED, PARTED
+from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OWNED, PARTED
 from tests.chaos.windows import Window, Windows
+from tests.slurm_plugin.controller.centre import table_text
+from tiresias.errors import UsageError
+from tiresias.scheduler.tenants.cells_of_topology import cell_specification
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.occupancy import Occupancy
+from tiresias.slurm_plugin.config import load_config
 
 LAYOUTS = layouts(OWNED)
 TENANT_OF = {"v": "vision", "s": "speech", "t": "speech", "r": "robots"}
@@ -50,6 +59,19 @@ NOTHING = "reloaded: nothing changed"
 
 def order(first: float, layout: str, outcome: str = ACCEPTED, *words: str) -> Order:
     return Order(first, first + 1.0, layout, outcome, words)
+
+
+def refusal(layout: Layout, folder: Path) -> str:
+    """Return the line by which the product refuses a layout; "": it does not."""
+    file = folder / "tiresias.toml"
+    file.write_text('[policy]\nadmission = "virtual_clusters"\n' + table_text(layout.tables))
+    try:
+        config = load_config(file, {}, {})
+        nodes = Occupancy(ClusterSize(NODES, GPUS_PER_NODE, nodes_per_leaf=NODES_PER_RACK)).nodes()
+        CellState(cell_specification(nodes, [each.tenant for each in config.virtual_clusters]))
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def recorded(*orders: Order) -> Records:
@@ -71,6 +93,13 @@ def test_the_layouts_are_tables_of_the_configuration() -> None:
     assert all(sum(tenant.nodes for tenant in each.tenants.values()) <= 12 for each in valid.values())
     assert valid["fifo"].tables[1]["policy"] == "fifo"
     assert layouts(PARTED)["grown"].owned["robots"] == {"socket": 10}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_product_refuses_the_invalid_layouts_as_the_campaign_expects(name: str, tmp_path: Path) -> None:
+    line, expected = refusal(LAYOUTS[name], tmp_path), LAYOUTS[name].refusal
+    assert bool(line) == bool(expected), line
+    assert re.search(expected, line)
 
 
 @pytest.mark.parametrize(

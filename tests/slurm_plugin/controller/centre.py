@@ -73,14 +73,14 @@ class Centre:
             f"{f'[{section}]' if section else ''}\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in keys.items())
             for section, keys in options.items()
         ]
-        (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines) + _tables(tables))
+        (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines) + table_text(tables))
         return f"/shared/{number}.toml", str(options["paths"]["state"])
 
     def change_virtual_clusters(self, virtual_clusters: Sequence[dict[str, Any]]) -> None:
         """Write other tables [[virtual_cluster]] into the configuration of the running controller."""
         file = self.cluster.shared / self.config.rpartition("/")[2]
         new = file.with_suffix(".new")  # a controller that starts meanwhile reads the whole file before or after
-        new.write_text(file.read_text().partition("\n[[")[0] + _tables(virtual_clusters))
+        new.write_text(file.read_text().partition("\n[[")[0] + table_text(virtual_clusters))
         new.replace(file)
 
     def start(
@@ -322,7 +322,7 @@ def _signal(process: subprocess.Popen[Any], name: str) -> None:
         os.kill(int(child), signal.Signals[f"SIG{name}"])
 
 
-def _tables(virtual_clusters: Sequence[dict[str, Any]]) -> str:
+def table_text(virtual_clusters: Sequence[dict[str, Any]]) -> str:
     """Return tables [[virtual_cluster]]."""
     return "".join(
         "\n[[virtual_cluster]]\n" + "\n".join(f"{key} = {_toml(value)}" for key, value in table.items())
