@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
 from tiresias.scheduler.idle_pools import unchanged
-from tiresias.scheduler.model import Effect, Ints, Jobs, JobState, Plan, Preempt, Snapshot
+from tiresias.scheduler.model import Effect, Ints, Jobs, JobState, Plan, Preempt, Resize, Snapshot
 from tiresias.scheduler.pool_decisions import JoinedStanding, PoolDecisions
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import CONFINED
@@ -49,12 +49,40 @@ def joined_plan(
             *starts,
             *(Preempt(job, other) for job, other in preemptions.items()),
             *(each for each in guaranteed.rebindings if each.job not in preemptions),
+            *_resizes(jobs, row_of, guaranteed, owners, rest, preemptions),
         ),
         promoted=tuple(dict.fromkeys([*owners.promoted(jobs.id), *_promoted_outside(rest, jobs, of_jobs, row_of)])),
         reserved=(*guaranteed.reserved, *(start for plan in beyond for start in plan.reserved)),
         why=_reasons(snapshot, of_jobs, row_of, guaranteed, owners, rest),
         standing=JoinedStanding((*owners.parts, *rest.parts)),
     )
+
+
+def _resizes(
+    jobs: Jobs,
+    row_of: Mapping[str, int],
+    guaranteed: GuaranteedStarts,
+    owners: PoolDecisions,
+    rest: PoolDecisions,
+    preempted: Collection[str],
+) -> Iterator[Resize]:
+    """Yield the changes of size within the cells of a virtual cluster, and those of opportunistic jobs on what is left.
+
+    A job whose cells change, or for which cells are kept free, keeps its size: the next decision sees what it has then. In cells
+    a job gets fewer GPUs only for one of its virtual cluster that waits: others run opportunistically, without cells.
+    """
+    settled = {*preempted, *guaranteed.cells, *guaranteed.covered}
+    beyond = [part.plan for part in rest.busy]
+    placed = guaranteed.placed | {start.job for plan in beyond for start in (*plan.starts, *plan.reserved)}
+    waits = (jobs.state == JobState.WAITING) & jobs.eligible
+    waits[[row_of[job] for job in placed]] = False
+    for part in owners.busy:
+        lacks = bool(waits[part.pool.jobs].any())
+        for one in part.plan.resizes:
+            if not one.beneficiary and one.job not in settled and (lacks or one.gpus >= jobs.gpus[row_of[one.job]]):
+                yield one
+    for plan in beyond:
+        yield from (one for one in plan.resizes if not one.beneficiary and one.job not in settled)
 
 
 def _order(owners: PoolDecisions, rest: PoolDecisions) -> tuple[Ints, Ints]:
