@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from tests.chaos.cell_layouts import TAKES, Layout, layouts
 from tests.chaos.configurations import ACCEPTED, REFUSED, UNANSWERED, Hangup, Order, Records, Version
 from tests.chaos.remedies import SEEN_AFTER
+from tests.chaos.scene import tasks
 from tests.chaos.tenant_scene import TenantScene, TenantTroubles
 from tiresias.errors import TiresiasError
 
@@ -154,8 +155,9 @@ class CellReloads:
                 self._removed[name] = order.first
             first = self._removed.pop(name, order.first) if name in after.tenants else order.first
             if before.shrinks(name, after) or first != order.first:
-                for job in [job.name for job in self._scene.jobs.values() if job.tenant == name]:
-                    self._troubles.changes.add(first - 1, order.last + SEEN_AFTER, job)
+                own = [job for job in self._scene.jobs.values() if name in self._troubles.accounts_of(job)]
+                for task in {task for job in own for task in (job.name, *tasks(job))}:
+                    self._troubles.changes.add(first - 1, order.last + SEEN_AFTER, task)
 
 
 def _outcome(code: int, lines: tuple[str, ...], layout: Layout) -> str:

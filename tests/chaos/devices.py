@@ -3,7 +3,8 @@
 misplaced   runs whose CUDA_VISIBLE_DEVICES has other GPUs than those of the parts that their start selected
 
 Not every selection can be stated (slurm_plugin/state/part_pins.py). Of a start on one node that takes GPUs of several parts, the
-number is compared, as the jobs request GPUs for each task; one on several nodes that takes different parts is not judged.
+number is compared, as the jobs request GPUs for each task; one on several nodes that takes different parts is not judged. Nor is a
+job of `--exclusive`, which holds all GPUs of its node and sees those that it requests.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ before_others   a dependent job ran before its condition: a run of the job that 
                 its runs had completed
 sizes           runs of elastic jobs with a number of GPUs that their owner did not state, and runs in cells with more GPUs than the
                 virtual cluster (VC) owns
+same_sizes      no elastic job changed its size, in a campaign of CHANGES_FROM jobs or more
 wrong_nodes     runs without the node that their owner named, on the one that it excluded, or in another rack than requested
 node_counts     runs on another number of nodes than their owner requested, first or by a change
 uncharged       runs whose account in the journal differs from Slurm's log, and runs of a moved job for its former account
@@ -18,15 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tests.chaos.checks import LoggedRun
 from tests.chaos.mixed_tenant_workload import MixedJob
 from tests.chaos.scene import Submitted
-from tests.chaos.tenants import GPUS_PER_NODE, Tenant
+from tests.chaos.tenants import GPUS_PER_NODE
 
+CHANGES_FROM = 100  # jobs of a campaign in which sizes must change
 Violation = tuple[str, str]  # name of the job, what happened
 SEEN_AFTER_S = 3.0  # a change of the account, by the controller
+START_S = 2.0  # from the second of a start in Slurm's log to the end of a change that preceded it
 Accounts = Callable[[str, float], set[str]]  # of a job id about a moment, as Slurm showed them
 
 
@@ -92,12 +96,29 @@ def other_sizes(runs: Iterable[LoggedRun], sizes: Mapping[str, frozenset[int]]) 
             yield run.name, f"{run.name} had {run.gpus} GPUs, stated are {sorted(sizes[run.name])}: {run}"
 
 
+def size_changes(runs: Iterable[LoggedRun], sizes: Mapping[str, frozenset[int]]) -> list[tuple[str, int, int]]:
+    """Return name, GPUs before and GPUs after of two runs of an elastic job, one after the other, whose sizes differ."""
+    of_jobs: dict[tuple[str, str], list[int]] = {}
+    for run in runs:
+        if run.name in sizes:
+            of_jobs.setdefault((run.name, run.id), []).append(run.gpus)
+    pairs = ((name, *pair) for (name, _), own in of_jobs.items() for pair in pairwise(own))
+    return [(name, before, after) for name, before, after in pairs if before != after]
+
+
+def same_sizes(jobs: int, changes: Sequence[object]) -> list[str]:
+    """jobs: of the campaign. changes: of sizes."""
+    if changes or jobs < CHANGES_FROM:
+        return []
+    return [f"no elastic job of a campaign of {jobs} jobs changed its size"]
+
+
 def beyond_cells(
-    in_cells: Iterable[tuple[str, int, str]], sizes: Mapping[str, frozenset[int]], tenants: Mapping[str, Tenant]
+    in_cells: Iterable[tuple[str, int, str]], sizes: Mapping[str, frozenset[int]], nodes: Mapping[str, int]
 ) -> Iterator[Violation]:
-    """in_cells: name, GPUs and account of each run in cells."""
+    """in_cells: name, GPUs and account of each run in cells. nodes: how many a VC owns at most."""
     for name, gpus, account in in_cells:
-        owned = tenants[account].nodes * GPUS_PER_NODE if account in tenants else 0
+        owned = nodes.get(account, 0) * GPUS_PER_NODE
         if name in sizes and gpus > owned:
             yield name, f"{name} had {gpus} GPUs in cells of {account or 'no account'}, which owns {owned}"
 
@@ -129,7 +150,7 @@ def node_counts(runs: Iterable[LoggedRun], counts: Mapping[str, set[int]]) -> It
 def uncharged(
     runs: Iterable[LoggedRun], journaled: Iterable[tuple[str, float, str]], moves: Sequence[Move]
 ) -> Iterator[Violation]:
-    """journaled: id, start and account of each run in the journal."""
+    """journaled: id, start and account of each run in the journal. A move in about the second of the start may count for it."""
     accounts: dict[str, list[tuple[float, str]]] = {}
     for job, start, account in journaled:
         accounts.setdefault(job, []).append((start, account))
@@ -137,8 +158,10 @@ def uncharged(
         own = next((account for start, account in accounts.get(run.id, ()) if abs(start - run.start) <= 1), "")
         if own and own != run.account:
             yield run.name, f"{run.name}: {own} in the journal: {run}"
-        before = [move for move in moves if (move.job, move.id) == (run.name, run.id) and move.time <= run.start]
-        if before and run.account != before[-1].account:
+        own_moves = [move for move in moves if (move.job, move.id) == (run.name, run.id)]
+        before = [move for move in own_moves if move.time <= run.start]
+        about = {move.account for move in own_moves if run.start < move.time <= run.start + START_S}
+        if before and run.account not in about | {before[-1].account}:
             yield run.name, f"{run.name} was moved to {before[-1].account} at {before[-1].time:.1f}: {run}"
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from tests.chaos.mixed_tenant_judges import Move
 from tests.chaos.mixed_tenant_workload import MixedJob
 from tests.chaos.remedies import SEEN_AFTER
-from tests.chaos.scene import Scene, tasks
-from tests.chaos.tenant_scene import TenantTroubles
-from tests.chaos.tenants import NODES, OWNED
+from tests.chaos.scene import Job, Scene, tasks
+from tests.chaos.tenant_scene import TenantScene, TenantTroubles
+from tests.chaos.tenants import GPUS_PER_PART, NODES
 
 CELLS_AFTER_S = 6.0  # after a move, in which the job may have started
 
@@ -85,7 +85,10 @@ class MixedTenantTroubles(TenantTroubles):
         if not found:
             return None
         number, name, user, account = found
-        other = self._dice.choice([one for one in OWNED if one != account])
+        fitting = [one for one in self._accounts_for(self.scene.jobs[name]) if one != account]
+        if not fitting:
+            return None
+        other = self._dice.choice(fitting)
         self._befalls(name)
         words = ["scontrol", "update", f"JobId={number}", f"Account={other}"]
         done = self.scene.cluster.run(words, user=user, check=False, timeout=15)
@@ -95,6 +98,15 @@ class MixedTenantTroubles(TenantTroubles):
         self._befalls(name)
         self.later(CELLS_AFTER_S, f"cells after the move of {name}", self._read_cells)
         return f"{name} ({number}) from {account} to {other}"
+
+    def _accounts_for(self, job: Job) -> list[str]:
+        """Return the accounts to which a job may be moved: one that cannot save must fit into the cells there."""
+        assert isinstance(self.scene, TenantScene)
+        tenants = self.scene.tenants.items()
+        return [name for name, own in tenants if job.trains or not own.in_parts or job.gpus <= GPUS_PER_PART]
+
+    def accounts_of(self, job: Job) -> set[str]:
+        return {job.tenant, *(one.account for one in self.moves if one.job == job.name)}
 
     def _pick_waiting(self, job: str) -> tuple[str, str, str, str] | None:
         """id, name, user and account of this job, or of any other one that waits."""

@@ -13,11 +13,18 @@ from dataclasses import asdict, dataclass, field
 
 from tests.chaos.scene import SHARED, USERS, Job, Scene
 from tests.chaos.tenant_workload import ARRIVAL_S, SIZES, tenant_job, tenant_of_round, training_time
-from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OUTSIDE, OWNED, Tenant, whole_nodes
+from tests.chaos.tenants import GPUS_PER_NODE, GPUS_PER_PART, NODES, NODES_PER_RACK, OUTSIDE, OWNED, Tenant, whole_nodes
 from tests.chaos.workload import ROUND
 
-ELASTIC = {1: (1, 8, 1), 2: (2, 12, 2), 4: (1, 8, 1), 8: (2, 16, 2)}  # fewest, most, step; of a request of so many GPUs
-ELASTIC_NODES = (GPUS_PER_NODE, 3 * GPUS_PER_NODE, GPUS_PER_NODE)  # of one that requests a whole node
+ELASTIC = {
+    1: (1, 8, 1),
+    2: (2, 16, 2),
+    4: (1, 16, 1),
+    8: (2, 24, 2),
+}  # fewest, most, step; of a request of so many GPUs
+ELASTIC_NODES = (GPUS_PER_NODE, 4 * GPUS_PER_NODE, GPUS_PER_NODE)  # of one that requests a whole node
+ELASTIC_S = 30.0  # of training at least: an elastic job outlasts the busy time of a round
+BUSY_S = 36.0  # of each round in which jobs arrive; the rest of it leaves GPUs idle, which elastic jobs take
 LIMITED_S = 70.0  # of training, beyond the time limit of a minute
 CONDITIONS = ("afterok", "afterany")
 # sh -c DEPENDENT sh CONDITION PARENT NAME WORDS...: submit by `tsbatch WORDS`, after the job PARENT where Slurm still has it
@@ -62,7 +69,7 @@ class MixedJob(Job):
 
 @dataclass(frozen=True, slots=True)
 class TenantDraft:
-    """What all kinds of jobs have. earlier: the jobs of the round so far."""
+    """What all kinds of jobs have. earlier: the jobs of the round so far. in_parts: the tenant owns sockets."""
 
     scene: Scene
     dice: random.Random
@@ -73,6 +80,7 @@ class TenantDraft:
     earlier: Sequence[MixedJob]
     user: str
     seconds: float
+    in_parts: bool = False
 
     def training(self, job: MixedJob, *options: str, seconds: float = 0.0) -> MixedJob:
         """Return the job with the command of a trainer on as few nodes as hold its GPUs."""
@@ -128,7 +136,7 @@ def _elastic(
     one: TenantDraft, job: MixedJob, stated: tuple[int, int, int], keep: Callable[[str], bool], *options: str
 ) -> MixedJob:
     least, most, step = stated
-    one.training(job, f"--elastic={least}-{most}:{step}", *options)
+    one.training(job, f"--elastic={least}-{most}:{step}", *options, seconds=max(one.seconds, ELASTIC_S))
     job.command, job.nodes = [word for word in job.command if keep(word)], 0
     job.sizes = frozenset(range(least, most + 1, step)) | {job.gpus}
     return job
@@ -181,12 +189,13 @@ def heterogeneous(one: TenantDraft) -> MixedJob:
 
 
 def plain(one: TenantDraft) -> MixedJob:
-    job = tenant_job(one.scene, one.dice, one.name, one.tenant, one.gpus, one.at)
+    most_fixed = GPUS_PER_PART if one.in_parts else one.gpus
+    job = tenant_job(one.scene, one.dice, one.name, one.tenant, one.gpus, one.at, most_fixed)
     return MixedJob(**asdict(job))
 
 
 KINDS: dict[Callable[[TenantDraft], MixedJob], int] = {
-    plain: 40, array: 7, throttled_array: 7, dependent: 10, elastic_tasks: 8, elastic_nodes: 5, exclusive: 6, on_a_named_node: 4,
+    plain: 40, array: 7, throttled_array: 7, dependent: 10, elastic_tasks: 12, elastic_nodes: 8, exclusive: 6, on_a_named_node: 4,
     not_on_a_node: 4, in_a_named_rack: 4, near_its_limit: 3, heterogeneous: 3,
 }  # fmt: skip
 
@@ -194,13 +203,14 @@ KINDS: dict[Callable[[TenantDraft], MixedJob], int] = {
 def mixed_tenant_jobs(
     scene: Scene, dice: random.Random, number: int, start: float, tenants: Mapping[str, Tenant] = OWNED
 ) -> Iterator[MixedJob]:
-    """Yield the arrivals of a round. No tenant owns sockets."""
-    assert not any(tenant.in_parts for tenant in tenants.values())
+    """Yield the arrivals of a round. The jobs of a tenant that owns sockets request a node at most."""
     moment, earlier = 0.0, list[MixedJob]()
-    while (moment := moment + dice.expovariate(1 / ARRIVAL_S)) < ROUND:
+    while (moment := moment + dice.expovariate(ROUND / BUSY_S / ARRIVAL_S)) < BUSY_S:
         name, tenant, gpus = f"chaos-{number}-{len(earlier) + 1}", tenant_of_round(dice, number), dice.choice(SIZES)
         user, seconds = dice.choice(USERS), training_time(dice)
-        draft = TenantDraft(scene, dice, name, tenant, gpus, start + moment, tuple(earlier), user, seconds)
+        in_parts = tenant in tenants and tenants[tenant].in_parts
+        gpus = min(gpus, GPUS_PER_NODE) if in_parts else gpus
+        draft = TenantDraft(scene, dice, name, tenant, gpus, start + moment, tuple(earlier), user, seconds, in_parts)
         kind = plain if tenant == OUTSIDE else dice.choices(list(KINDS), list(KINDS.values()))[0]
         earlier.append(kind(draft))
         yield earlier[-1]

@@ -7,6 +7,7 @@ The promises of guarantees.py hold for these jobs, too, with what the manual sta
 - A job that names or excludes a node, or requests a feature, counts and is not judged by that time: jobs in cells may hold it.
 - A running job counts with the nodes that it holds, a waiting elastic one with its most GPUs, a job of whole nodes with these.
 - While a heterogeneous job runs, which the controller does not manage, no wait is judged: it may hold GPUs of a VC.
+- With `--reloads` a VC owns at most what any of its configurations gives it, where the size of an elastic job is judged.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import closing
 from typing import Any
 
 from tests.chaos import mixed_tenant_judges as judges
+from tests.chaos.cell_reloads import CellReloads
 from tests.chaos.checks import Check, logged_runs
 from tests.chaos.guarantees import Shown
 from tests.chaos.idle import MANAGED
@@ -26,8 +28,8 @@ from tests.chaos.mixed_tenant_workload import MixedJob, mixed_tenant_jobs
 from tests.chaos.run import CONFIG, ChaosRun
 from tests.chaos.samples import Sample, Waiting
 from tests.chaos.scene import task_name
-from tests.chaos.tenant_scene import TenantScene
-from tests.chaos.tenants import GPUS_PER_NODE, OWNED
+from tests.chaos.tenant_scene import PartScene, TenantScene
+from tests.chaos.tenants import GPUS_PER_NODE, OWNED, PARTED, Tenant
 from tests.chaos.windows import Window, Windows
 from tiresias.scheduler.host_lists import hosts
 
@@ -40,6 +42,7 @@ POLICY = {
 }
 SETTLED_S = 5.0  # after the end of an unmanaged job, in which its GPUs become those of the VC again
 RUNS = "select job.id, run.start, run.gpus, run.account, run.cells from run join job using (key)"
+RESIZES = "select count(*) from intent where kind = 'resize' and outcome like 'parked%'"
 
 
 class MixedTenantScene(TenantScene):
@@ -64,6 +67,12 @@ class MixedTenantScene(TenantScene):
         return found
 
 
+class MixedPartScene(MixedTenantScene):
+    """The same with sockets that starts select."""
+
+    tenants, shape = PARTED, PartScene.shape
+
+
 class MixedTenants(ChaosRun):
     """The parts of the campaign."""
 
@@ -75,6 +84,7 @@ class MixedTenants(ChaosRun):
     jobs_of_tenants = staticmethod(mixed_tenant_jobs)
     scene: MixedTenantScene
     troubles: MixedTenantTroubles
+    reloads: CellReloads | None
 
     def shown(self, sample: Sample) -> Shown:
         return shown(sample, self.scene.mixed())
@@ -116,19 +126,37 @@ class MixedTenants(ChaosRun):
         jobs = self.scene.mixed()
         sizes = {name: job.sizes for name, job in jobs.items() if job.sizes}
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
-            rows = db.execute(RUNS).fetchall()
+            rows, resizes = db.execute(RUNS).fetchall(), db.execute(RESIZES).fetchone()[0]
         in_cells = [(self.sampler.name(job, start), gpus, of) for job, start, gpus, of, cells in rows if cells]
-        self._note(check, "sizes", judges.other_sizes(check.logged, sizes))
-        self._note(check, "sizes", judges.beyond_cells(in_cells, sizes, OWNED))
+        self._judge_sizes(check, sizes, in_cells)
+        check.judged["changes_of_running_jobs"] = resizes
         check.evidence["refused"] = judges.refused(self.scene.submitted().items())
         self._judge_order(check, jobs)
         self._judge_nodes(check, jobs)
         self._judge_accounts(check, [(job, start, account) for job, start, _, account, _ in rows])
-        elastic = {(run.name, run.gpus) for run in check.logged if run.name in sizes}
-        check.judged["sizes_of_elastic_jobs"] = len(elastic)
-        check.judged["elastic_jobs"] = len({name for name, _ in elastic})
         kinds = [jobs[run.name].kind for run in check.logged if run.name in jobs]
         check.judged |= {f"runs_{kind}": kinds.count(kind) for kind in sorted(set(kinds))}
+
+    def _judge_sizes(
+        self, check: Check, sizes: Mapping[str, frozenset[int]], in_cells: Iterable[tuple[str, int, str]]
+    ) -> None:
+        """in_cells: name, GPUs and account of each run in cells."""
+        self._note(check, "sizes", judges.other_sizes(check.logged, sizes))
+        self._note(check, "sizes", judges.beyond_cells(in_cells, sizes, self._most_nodes()))
+        changes = judges.size_changes(check.logged, sizes)
+        check.evidence["same_sizes"] = judges.same_sizes(len(self.scene.jobs), changes)
+        check.judged |= {
+            "elastic_jobs": len({run.name for run in check.logged if run.name in sizes}),
+            "size_changes": len(changes),
+            "grown": sum(before < after for _, before, after in changes),
+            "jobs_that_changed": len({name for name, _, _ in changes}),
+        }
+
+    def _most_nodes(self) -> dict[str, int]:
+        """Return how many nodes each VC owns at most."""
+        layouts = self.reloads.layouts.values() if self.reloads else ()
+        declared: list[Mapping[str, Tenant]] = [self.scene.tenants, *(one.tenants for one in layouts)]
+        return {name: max(one[name].nodes for one in declared if name in one) for name in self.scene.tenants}
 
     def _judge_order(self, check: Check, jobs: Mapping[str, MixedJob]) -> None:
         throttles = {name: job.throttle for name, job in jobs.items() if job.throttle}

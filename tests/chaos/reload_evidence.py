@@ -16,13 +16,15 @@ from tests.chaos.configurations import ACCEPTED, REFUSED, Order, Stretch, at, st
 from tests.chaos.guarantees import Shown
 from tests.chaos.reload_judges import Around, EndedRun, around
 from tests.chaos.samples import Sampler, controller_outages
-from tests.chaos.scene import Scene
+from tests.chaos.scene import Scene, task_name
 from tests.chaos.windows import Window, Windows
 
 LOST = re.compile(r"(?P<time>[-0-9]+ [:0-9]+),(?P<ms>[0-9]+) WARNING .* does not have now")
 SHOWS_ENDED_S = 35.0  # until the nodes have registered again
-PREEMPTED = """select count(*) from intent where id = ? and kind in ('preempt', 'resize') and beneficiary != ''
-and began between ? and ?"""
+PREEMPTED = """select count(*) from intent where id = ? and began between ? and ?
+and (kind in ('resize', 'renew') or kind = 'preempt' and beneficiary != '')"""
+RELEASES = "select id, began from intent where kind in ('preempt', 'resize', 'renew')"
+RELEASED_S = 20.0  # from the decision that a job releases its GPUs to its end
 
 
 class ReloadEvidence:
@@ -103,14 +105,26 @@ class ReloadEvidence:
         seen = around(self._shown, order)
         if not before or layouts[order.layout].refusal or windows.touch(order.first - 1, order.last):
             return ""
-        return reload_judges.refused_wrongly(
-            order, layouts[before], layouts[order.layout], seen, tenant_of, self._sampler.name
-        )
+        job = reload_judges.refused_job(order)
+        if job and windows.touch(order.first - 1, order.last, (self._task(job, order.first),)):
+            return ""
+        return reload_judges.refused_wrongly(order, layouts[before], layouts[order.layout], seen, tenant_of, self._task)
+
+    def _task(self, job: str, moment: float) -> str:
+        """Return which job, or which task of an array, bore the id."""
+        return task_name(job, self._sampler.name(job, moment))
 
     def _took(self, check: Check, tenant_of: Mapping[str, str], gpus: Mapping[str, int]) -> Iterator[str]:
+        windows = Windows([*check.windows.found, *self._releases(check)])
         for order, seen in self._seen():
             if after := at(self.in_force, order.last):
-                yield from reload_judges.took(seen, self._reloads.layouts[after], tenant_of, gpus, check.windows)
+                yield from reload_judges.took(seen, self._reloads.layouts[after], tenant_of, gpus, windows)
+
+    def _releases(self, check: Check) -> Iterator[Window]:
+        """Yield when jobs were releasing their GPUs: such a job runs, and holds no cells any more."""
+        with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
+            for job, began in db.execute(RELEASES).fetchall():
+                yield Window(began, began + RELEASED_S, self._task(job, began))
 
     def _ended_runs(self, check: Check) -> Iterator[EndedRun]:
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:

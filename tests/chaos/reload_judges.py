@@ -60,6 +60,11 @@ class Around:
         later = self.after[0].guaranteed.keys() | self.after[1].guaranteed.keys()
         return {job for job in self.before.guaranteed if job in self.running and job not in later}
 
+    @property
+    def holders(self) -> set[str]:
+        """All jobs that hold cells, before or after."""
+        return {job for one in (self.before, *self.after) for job in one.guaranteed}
+
     def nodes(self, jobs: Iterable[str]) -> set[str]:
         """Return all nodes on which jobs hold cells."""
         shown = [one.guaranteed for one in (self.before, *self.after)]
@@ -116,15 +121,21 @@ def refused_wrongly(
     if found is None or seen is None or _racks(before) != _racks(after):
         return ""
     cluster, job = found[1], name(found[2], order.first)
-    if tenant_of.get(job) != cluster:
+    if seen.before.tenant(job, tenant_of) != cluster:
         return f"{job} is no job of {cluster}: {order}"
     if not before.shrinks(cluster, after):
         return f"{cluster} loses no cells: {order}"
     own = after.tenants.get(cluster)
-    held = seen.nodes(job for job, tenant in tenant_of.items() if tenant == cluster)
+    held = seen.nodes(job for job in seen.holders if seen.before.tenant(job, tenant_of) == cluster)
     if own is not None and not own.in_parts and 0 < len(held) <= own.nodes:
         return f"{cluster} keeps {own.nodes} nodes for its jobs on {sorted(held)}: {order}"
     return ""
+
+
+def refused_job(order: Order) -> str:
+    """Return the id of the job that a refusal names; "": none."""
+    found = re.search(TAKES, order.words[0]) if order.outcome == REFUSED else None
+    return found[2] if found else ""
 
 
 def _racks(layout: Layout) -> set[str]:
@@ -153,7 +164,7 @@ def took(
     """
     broken = []
     for job in sorted(seen.lost):
-        name = tenant_of.get(job, "")
+        name = seen.before.tenant(job, tenant_of)
         own = after.tenants.get(name)
         if windows.touch(seen.before.time - 1, seen.after[1].time, (job,)):
             continue
@@ -165,17 +176,20 @@ def took(
 
 
 def _has_too_few(seen: Around, own: Tenant, tenant_of: Mapping[str, str]) -> bool:
-    held = [job for job in seen.before.guaranteed if job in seen.running and tenant_of.get(job) == own.name]
-    return len({node for job in held for node in seen.before.guaranteed[job]}) > own.most_nodes
+    before = seen.before
+    held = [job for job in before.guaranteed if job in seen.running and before.tenant(job, tenant_of) == own.name]
+    return len({node for job in held for node in before.guaranteed[job]}) > own.most_nodes
 
 
 def _fit(shown: Shown, own: Tenant, tenant_of: Mapping[str, str], gpus: Mapping[str, int]) -> bool:
-    return own.holds([gpus[job] for job in shown.waiting | shown.running if tenant_of.get(job) == own.name])
+    jobs = [job for job in shown.waiting | shown.running if shown.tenant(job, tenant_of) == own.name]
+    return own.holds([shown.sizes.get(job) or gpus[job] for job in jobs])
 
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """A run in Slurm's log. preempted: whether the journal has a preemption of it for another job."""
+    """A run in Slurm's log. preempted: whether the journal has a preemption of it for another job, a change of its size, or its
+    save before its time limit."""
 
     name: str
     start: float
@@ -279,4 +293,5 @@ def _without_tenant(
     before = [one for one in samples if ended - GAP <= one.time < ended]
     after = [one for one in samples if began <= one.time <= began + GAP]
     held = before[-1].guaranteed if before and after else {}
-    return {job for job in held if job in after[0].running and tenant_of.get(job) not in layout.tenants}
+    running = [job for job in held if job in after[0].running]
+    return {job for job in running if before[-1].tenant(job, tenant_of) not in layout.tenants}

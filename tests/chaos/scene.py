@@ -27,7 +27,8 @@ SHARED = "/shared/chaos"
 USERS = ("alice", "bob")
 TRAIN = 'python3 -m tiresias.sandbox.trainer --job "$1${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}" "${@:2}"'
 NOTE_DEVICES = (
-    'echo "$SLURM_JOB_ID $(date +%s) $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES" >> '
+    'echo "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID} $(date +%s) '
+    '$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES" >> '
     f'{SHARED}/devices/"$SLURM_JOB_NAME"'
 )  # of each run: devices.py
 SCRIPTS = (  # a checkpoint signal kills the second kind, and it takes no notice of how its program ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.chaos.scene import USERS, Scene
+from tests.chaos.scene import USERS, Job, Scene
 from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OWNED, PART_TYPES, PARTED, Tenant
 from tests.chaos.troubles import Troubles
 from tiresias.sandbox import accounts
@@ -54,3 +54,7 @@ class TenantTroubles(Troubles):
     at_steps: Mapping[str, int] = {
         "kill_controller": 5, "kill_slurmctld": 1, "take_node_down": 1, "drain_node": 1, "cancel": 1, "nothing": 4,
     }  # fmt: skip
+
+    def accounts_of(self, job: Job) -> set[str]:
+        """Return the accounts that a job has had."""
+        return {job.tenant}

@@ -88,8 +88,21 @@ def test_an_elastic_job_in_cells_has_no_more_gpus_than_its_tenant() -> None:
         ("e", 8, OUTSIDE),
         ("plain", 16, "speech"),
     ]
-    found = list(judges.beyond_cells(in_cells, {"e": frozenset({8, 16})}, TENANTS))
+    found = list(judges.beyond_cells(in_cells, {"e": frozenset({8, 16})}, {"vision": 2, "speech": 1}))
     assert [words.partition(" GPUs")[0] for _, words in found] == ["e had 16", "e had 8"]
+
+
+def test_changes_of_the_size_of_one_job_are_counted() -> None:
+    """Another job of the same name, after a submission without an answer, has sizes of its own."""
+    runs = [run("e", "7", at, at + 1, gpus=gpus) for at, gpus in enumerate((2, 2, 4, 2))]
+    runs += [run("e", "8", 9, 10, gpus=8), run("fixed", "9", 0, 5, gpus=1), run("fixed", "9", 6, 9, gpus=2)]
+    assert judges.size_changes(runs, {"e": frozenset({2, 4, 8})}) == [("e", 2, 4), ("e", 4, 2)]
+
+
+def test_a_large_campaign_without_a_change_of_size_is_reported() -> None:
+    assert len(judges.same_sizes(100, [])) == 1
+    assert judges.same_sizes(99, []) == []
+    assert judges.same_sizes(200, [("e", 2, 4)]) == []
 
 
 def mixed(name: str = "a", **more: Any) -> MixedJob:
@@ -127,6 +140,14 @@ def test_runs_are_charged_to_the_account_of_their_job() -> None:
     assert len(list(judges.uncharged([first, second], [("7", 0.4, "vision"), ("7", 10.0, "vision")], [moved]))) == 1
     forgotten = run("a", "7", 10, 15, account="vision")
     assert len(list(judges.uncharged([first, forgotten], [], [moved]))) == 1
+
+
+def test_a_move_in_the_second_of_a_start_may_count_for_it() -> None:
+    """Slurm logged 39 for a start at 40.0, after a move at 39.99."""
+    moves = [Move("a", "7", 31.2, "vision"), Move("a", "7", 40.1, "speech")]
+    for account, broken in (("speech", 0), ("vision", 0), ("robots", 1)):
+        assert len(list(judges.uncharged([run("a", "7", 39, 47, account=account)], [], moves))) == broken
+    assert len(list(judges.uncharged([run("a", "7", 37, 47, account="speech")], [], moves))) == 1
 
 
 def test_cells_of_another_tenant_are_reported() -> None:

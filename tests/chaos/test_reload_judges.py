@@ -32,6 +32,7 @@ from tests.chaos.reload_judges import (
     cells,
     ended,
     lost,
+    refused_job,
     refused_wrongly,
     restarts,
     took,
@@ -226,6 +227,20 @@ def test_cells_may_go_to_another_job_of_a_full_virtual_cluster() -> None:
     less = seen(before, shown(12.0, running="st", t=("gpu02", "gpu03")))
     assert took(less, LAYOUTS["small"], TENANT_OF, GPUS, CALM) == []
     assert len(took(less, LAYOUTS["base"], TENANT_OF, GPUS, CALM)) == 1
+
+
+def test_a_moved_job_belongs_to_the_virtual_cluster_of_its_new_account() -> None:
+    """It lost the cells of speech, which loses nodes, when it was moved to another one, which has nodes for it."""
+    before = replace(shown(9.0, running="s", s=("gpu01",)), accounts={"s": "robots"})
+    less = seen(before, replace(shown(12.0, running="s"), accounts={"s": "robots"}))
+    assert "of robots lost its cells" in took(less, LAYOUTS["small"], TENANT_OF, GPUS, CALM)[0]
+    large = replace(before, sizes={"s": 8 * 12})
+    assert took(Around(large, less.after), LAYOUTS["small"], TENANT_OF, GPUS, CALM) == []
+
+
+def test_a_refusal_names_a_job() -> None:
+    assert refused_job(REFUSAL) != ""
+    assert refused_job(order(10.0, "moved", ACCEPTED, TAKEN)) == ""
 
 
 REFUSAL = order(10.0, "moved", REFUSED, TAKEN)

@@ -61,6 +61,7 @@ def test_jobs_of_many_kinds_which_their_owners_change(tmp_path: Path) -> None:
         "throttled",
         "before_others",
         "sizes",
+        "same_sizes",
         "wrong_nodes",
         "node_counts",
         "uncharged",

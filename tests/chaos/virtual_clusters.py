@@ -1,12 +1,13 @@
 """The campaign with virtual clusters (VCs): a real Slurm of 12 nodes x 8 GPUs in racks, three VCs with two users each, and faults.
 
-    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts | --mixed | --reloads] [--json FILE]
+    python tests/chaos/virtual_clusters.py [--jobs 200] [--seed N] [--suite forky] [--parts] [--mixed] [--reloads] [--json FILE]
 
 Each VC is an account of Slurm. Nodes fail and are drained, the controller and slurmctld are killed with SIGKILL, also at steps of
 starts and preemptions. What is checked: checks.py, and the promises of guarantees.py. With --parts each node has two sockets with a
 GPU type of their own each, one VC owns sockets, and the GPUs that each run saw are checked: devices.py (Slurm 24.11 or newer). With
 --reloads the VCs are declared anew while jobs run (cell_reloads.py), and each promise is judged by the configuration of its time.
-With --mixed the jobs are of many kinds, and their owners change them: mixed_tenants.py. Exit code 1 when anything is broken.
+With --mixed the jobs are of many kinds, and their owners change them: mixed_tenants.py. All three can be combined. Exit code 1 when
+anything is broken.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.chaos import devices, guarantees
+from tests.chaos import guarantees
 from tests.chaos.cell_reloads import CellReloads
 from tests.chaos.checks import Check, LoggedRun
 from tests.chaos.configurations import Stretch
 from tests.chaos.guarantees import Shown
-from tests.chaos.mixed_tenants import MixedTenants
+from tests.chaos.mixed_tenants import MixedPartScene, MixedTenants
+from tests.chaos.part_tenants import PLACEMENT, PartTenants
 from tests.chaos.reload_evidence import ReloadEvidence
 from tests.chaos.run import CONFIG, GATE, ChaosRun, Jobs, add_options, carry_out
 from tests.chaos.samples import Sample
@@ -43,7 +45,7 @@ from tests.chaos.shown_samples import shown_by, within
 from tests.chaos.stored_requests import changed_requests, other_node_counts
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
-from tests.chaos.tenants import OUTSIDE, OWNED, PART_TYPES, Tenant
+from tests.chaos.tenants import OUTSIDE, OWNED, Tenant
 from tests.chaos.windows import Windows
 from tiresias.sandbox.replay import latency
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
@@ -237,24 +239,26 @@ class MixedCampaign(MixedTenants, TenantCampaign):
     """The same with jobs of many kinds, which their owners change."""
 
 
-class PartCampaign(TenantCampaign):
+class PartCampaign(PartTenants, TenantCampaign):
     """The same with sockets that starts select, and the GPUs that each run saw."""
 
     scene_of = PartScene
-    config: Mapping[str, dict[str, Any]] = {
-        **TenantCampaign.config,
-        "placement": {"part_types": list(PART_TYPES), "trial": "anywhere"},
-    }
+    config: Mapping[str, dict[str, Any]] = {**TenantCampaign.config, "placement": PLACEMENT}
 
-    def check_more(self, check: Check) -> None:
-        super().check_more(check)
-        with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
-            found = list(devices.selected_parts(db, devices.seen_devices(self.scene.folder / "devices")))
-        judged, check.evidence["misplaced"] = [one for one in found if one.gpus], []
-        for words in devices.misplaced(judged):  # a killed slurmctld may have forgotten the pin of a start
-            check.note("misplaced", words.partition(" ")[0], words)
-        in_one_part = sum(sum(map(bool, one.gpus)) == 1 for one in judged)
-        check.judged |= {"devices_seen": len(found), "devices_judged": len(judged), "in_one_part": in_one_part}
+
+class MixedPartCampaign(PartTenants, MixedTenants, TenantCampaign):
+    """Both."""
+
+    scene_of = MixedPartScene
+    config: Mapping[str, dict[str, Any]] = {**MixedTenants.config, "placement": PLACEMENT}
+
+
+CAMPAIGNS: Mapping[tuple[bool, bool], type[TenantCampaign]] = {  # by --mixed and --parts
+    (False, False): TenantCampaign,
+    (False, True): PartCampaign,
+    (True, False): MixedCampaign,
+    (True, True): MixedPartCampaign,
+}
 
 
 def _starts(history: History) -> dict[str, float]:
@@ -279,10 +283,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     add_options(parser, minutes=60.0)
     args = parser.parse_args(None if argv is None else list(argv))
     print(f"virtual clusters: seed {args.seed}, {args.jobs} jobs of {', '.join(OWNED)} and {OUTSIDE}", flush=True)
-    if args.mixed and (args.parts or args.reloads):
-        parser.error("--mixed is a campaign of its own: leave out --parts and --reloads")
-    campaign = PartCampaign if args.parts else MixedCampaign if args.mixed else TenantCampaign
-    return carry_out(campaign(args), args)
+    return carry_out(CAMPAIGNS[args.mixed, args.parts](args), args)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ def test_a_job_shrinks_for_one_of_its_virtual_cluster_that_waits(snapshot_of: An
     others: list[Row] = [("nobody", (node,), "", FIXED) for node in (2, 4, 5)]
     plan = decided(snapshot_of, ("two", (0, 1, 3), "leaf leaf node", ELASTIC), ("two", (), "", FIXED), *others)
     assert sizes(plan) == [("0", 8)]
-    assert plan.preemptions == plan.starts == ()
+    assert plan.starts == ()
+    assert plan.preemptions == ()
 
 
 def test_a_job_keeps_its_size_where_the_other_one_starts_without_cells(snapshot_of: Any) -> None:
