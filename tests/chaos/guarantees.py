@@ -163,6 +163,25 @@ def kept_out(
     return list(broken.values()), len(judged)
 
 
+def entitled_starts(
+    samples: Sequence[Shown],
+    tenant_of: Mapping[str, str],
+    gpus: Mapping[str, int],
+    tenants: Mapping[str, Tenant] = OWNED,
+) -> set[str]:
+    """Return the jobs that samples first show in cells of a VC with whole nodes for all of its jobs: they hardly waited."""
+    known, last, found = set[str](), 0.0, set[str]()
+    for sample in samples:
+        fresh = set(sample.guaranteed) - known if sample.time - last <= GAP else set[str]()
+        for name, tenant in tenants.items() if fresh else ():
+            own = _jobs_of(sample, name, tenant_of)
+            if _has_nodes_for(own, sample, gpus, tenant):
+                found |= fresh.intersection(own)
+        known |= {*sample.waiting, *sample.running, *sample.guaranteed}
+        last = sample.time
+    return found
+
+
 def _jobs_of(sample: Shown, name: str, tenant_of: Mapping[str, str]) -> list[str]:
     return [job for job in sample.waiting | sample.running if sample.tenant(job, tenant_of) == name]
 

@@ -8,11 +8,13 @@ import pytest
 
 from tests.chaos.guarantees import (
     BOUND,
+    GAP,
     Grant,
     Shown,
     cells_of_starts,
     crossed,
     elsewhere,
+    entitled_starts,
     grants,
     keeps_its_limit,
     kept_out,
@@ -125,6 +127,19 @@ def test_a_job_within_the_cells_of_its_tenant_does_not_wait() -> None:
     assert waits(60, running=frozenset({"b"}), gpus=16) == 0, "another job of its virtual cluster holds a node"
     assert waits(60, running=frozenset({"c"}), gpus=16) == 1, "that of another one does not count"
     assert waits(60, windows=Windows([Window(1000.0 + at, 1001.0 + at) for at in range(0, 60, 10)])) == 0
+
+
+def test_jobs_that_start_at_once_in_the_cells_of_their_tenant_are_counted() -> None:
+    def found(gpus: int, waits: float = 0.0, gap: float = 1.0) -> set[str]:
+        rest, cells = frozenset({"b"}), {"b": ("gpu01",)}
+        before = Shown(1000.0, frozenset({"a"}) if waits else frozenset(), rest, cells)
+        after = Shown(1000.0 + gap, frozenset(), rest | {"a"}, {**cells, "a": ("gpu02",)})
+        return entitled_starts([before, after], OF, {"a": gpus, "b": 8, "c": 8}, TENANTS)
+
+    assert found(8) == {"a"}
+    assert found(16) == set(), "its tenant owns two nodes"
+    assert found(8, waits=1.0) == set(), "it waited"
+    assert found(8, gap=GAP + 1.0) == set(), "it may have waited in between"
 
 
 def test_a_gap_between_samples_is_no_evidence() -> None:

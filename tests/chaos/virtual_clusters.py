@@ -36,6 +36,7 @@ from tests.chaos.checks import Check, LoggedRun
 from tests.chaos.configurations import Stretch
 from tests.chaos.guarantees import Shown
 from tests.chaos.mixed_tenants import MixedPartScene, MixedTenants
+from tests.chaos.own_starts import frustrated, own_starts
 from tests.chaos.part_tenants import PLACEMENT, PartTenants
 from tests.chaos.reload_evidence import ReloadEvidence
 from tests.chaos.run import CONFIG, GATE, ChaosRun, Jobs, add_options, carry_out
@@ -46,7 +47,7 @@ from tests.chaos.stored_requests import changed_requests, other_node_counts
 from tests.chaos.tenant_scene import PartScene, TenantScene, TenantTroubles
 from tests.chaos.tenant_workload import ARRIVAL_S, tenant_jobs
 from tests.chaos.tenants import OUTSIDE, OWNED, Tenant
-from tests.chaos.windows import Windows
+from tests.chaos.windows import Window, Windows
 from tiresias.sandbox.replay import latency
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
 from tiresias.slurm_plugin.state.journal_history import History
@@ -112,7 +113,7 @@ class TenantCampaign(ChaosRun):
             self._check_victims(check, db, parts, tenant_of)
             self._check_requests(check, db)
         check.evidence |= {"kept_out": [], "overbooked": []}
-        check.judged |= {"entitled_jobs": 0, "holders_seen": 0}
+        check.judged |= {"entitled_jobs": 0, "entitled_starts": 0, "holders_seen": 0}
         for _, tenants, samples in parts:
             self._check_cells(check, samples, tenant_of, tenants)
         check.judged |= _starts(History.of(check.journal))
@@ -137,6 +138,8 @@ class TenantCampaign(ChaosRun):
         check.evidence["kept_out"] += [one for one in broken if one.partition(" ")[0] not in self._special()]
         check.evidence["overbooked"] += guarantees.overbooked(samples, tenant_of, self.scene.rack, tenants)
         check.judged["entitled_jobs"] += judged
+        at_once = guarantees.entitled_starts(samples, tenant_of, self._gpus(), tenants)
+        check.judged["entitled_starts"] += len(at_once)
         check.judged["holders_seen"] += sum(len(one.guaranteed) for one in samples)
 
     def _special(self) -> set[str]:
@@ -154,14 +157,21 @@ class TenantCampaign(ChaosRun):
 
     def _check_grants(self, check: Check, db: sqlite3.Connection, reloads: Sequence[float]) -> None:
         """reloads: epoch seconds from which on another configuration was in force: it may have no cells for an earlier grant."""
-        outages = self.outages(check)
+        outages = Windows([*self.outages(check).found, *self._frustrated(check, db)])
         found, deadline = (
             guarantees.since_reloads(guarantees.grants(db), reloads),
             self.config["preemption"]["deadline"],
         )
-        broken, waits = guarantees.late(found, deadline, outages, self.sampler.name)
+        broken, waits = guarantees.late(found, deadline, outages, self._task_at)
         check.evidence["late"] = broken
         check.judged |= {"guaranteed_starts": len(waits), **_quantiles("guaranteed_wait", waits)}
+
+    def _frustrated(self, check: Check, db: sqlite3.Connection) -> list[Window]:
+        """Return the times of starts whose nodes Slurm itself gave to another job."""
+        blind = Windows([Window(first, last) for first, last in self.troubles.blind])
+        found = list(frustrated(db, own_starts(db, check.logged, blind), self._task_at))
+        check.judged["starts_frustrated_by_slurm"] = len(found)
+        return found
 
     def _check_runs(self, check: Check, db: sqlite3.Connection) -> None:
         """Compare the nodes of the cells with those in Slurm's log: of the start, else those that the run was given later. A
