@@ -6,7 +6,7 @@ Service, run times and waiting times count by these alone, unless a stage weighs
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -121,6 +121,11 @@ def _waits_for_fewest_nodes(shown: TimedJobs) -> Bools | bool:
     return False if until is None else (shown.jobs.state == JobState.WAITING) & (shown.time < until)
 
 
+def has_arrays(column: Iterable[object]) -> bool:
+    """Return whether a column of objects has arrays, and None for some jobs, in place of objects that compare as a whole."""
+    return isinstance(next((each for each in column if each is not None), None), np.ndarray)
+
+
 def _have_same(one: object, other: object, columns: tuple[str, ...]) -> bool:
     return all(_are_equal(getattr(one, name), getattr(other, name)) for name in columns)
 
@@ -137,6 +142,6 @@ def _are_equal(one: Any, other: Any) -> bool:
         return _are_equal(one.amount, other.amount)
     if isinstance(one, Topology):
         return _have_same(one, other, _TOPOLOGY)
-    if isinstance(one, tuple) and one and isinstance(one[0], np.ndarray):
+    if isinstance(one, tuple) and has_arrays(one):
         return len(one) == len(other) and all(map(_are_equal, one, other))
     return bool(one == other)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiresias.scheduler.evict.protection import is_protected
-from tiresias.scheduler.kept_plans import COMPARED_JOBS, times_count
+from tiresias.scheduler.kept_plans import COMPARED_JOBS, has_arrays, times_count
 from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
 
@@ -65,8 +65,14 @@ class JobPairs:
             )
         found = np.fromiter(map(is_not, now, before), np.bool_, len(self.now))
         other = found.tolist()
-        found[found] = list(map(ne, compress(now, other), compress(before, other)))
+        differ = _other_arrays if has_arrays(now) else ne
+        found[found] = list(map(differ, compress(now, other), compress(before, other)))
         return found
+
+
+def _other_arrays(one: Any, other: Any) -> bool:
+    """Return whether two values differ, of which either may be an array or None."""
+    return not np.array_equal(one, other) if one is not None and other is not None else one is not other
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -124,6 +124,24 @@ def test_only_running_jobs_that_keep_their_gpus_change_their_size(
         found = _rebound(found, plan)
 
 
+def test_jobs_with_predicted_times_are_compared_with_those_of_the_decision_before(snapshot_of: Any) -> None:
+    """The times by size are arrays, made anew for each snapshot. A job that may end sooner with more GPUs gets them."""
+    found = cluster_of(
+        snapshot_of,
+        [Drawn("one", 4, JobState.RUNNING, 20.0, 2, False), Drawn("two", 4, JobState.RUNNING, 20.0, 0, False)],
+    )
+    sizes: dict[str, Any] = {"min_gpus": np.array([4, 4]), "max_gpus": np.array([4, 12]), "gpu_step": np.array([0, 4])}
+    rule, tenants = VirtualClusterRule(DECLARED), tenants_of(dict.fromkeys(("one", "two", OUTSIDE), SIZING))
+    plans = list[Plan]()
+    for seconds in (9000.0, 9000.0, 100.0):
+        times = (None, seconds / np.maximum(np.arange(13), 1)[None])
+        jobs = replace(found.jobs, **sizes, movable=np.ones(2, np.bool_), ran=np.full(2, 600.0), seconds_by_size=times)
+        found = replace(found, jobs=jobs)
+        plans.append(rule.decide(found, tenants)[0])
+        found = _rebound(found, plans[-1])
+    assert [[(one.job, one.gpus) for one in plan.resizes] for plan in plans] == [[], [("1", 12)], []]
+
+
 def _checked(found: Snapshot, plan: Plan) -> None:
     of = found.jobs.virtual_cluster or ()
     row = {name: at for at, name in enumerate(found.jobs.id)}
