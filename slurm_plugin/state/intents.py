@@ -91,6 +91,7 @@ class Notice(StoredWord):
     PIN_TAKEN_BACK = "pin taken back"
     DEMOTED = "demoted"
     RANKED_AGAIN = "ranked again"
+    FIRST = "goes first"  # in Slurm's queue
 
 
 @dataclass(slots=True)

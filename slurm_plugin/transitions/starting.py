@@ -15,6 +15,7 @@ from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, 
 from tiresias.slurm_plugin.state.job_reasons import Rigid, Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE
+from tiresias.slurm_plugin.transitions.delayed_starts import is_delayed
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.forgotten import forgotten_pin
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
@@ -161,9 +162,13 @@ class Starting:
         if self._victims_drain(intent):
             intent.stepped = now  # the time limit counts from the moment at which they have released its GPUs
         waited = now - intent.stepped
-        answered = self._context.asked_at > intent.stepped and is_definite(job.reason, waited)
-        if answered or is_overdue(intent, self._context.config, now):
+        answered = self._context.asked_at > intent.stepped
+        if (answered and is_definite(job.reason, waited)) or is_overdue(intent, self._context.config, now):
             return IntentStep.REHOLD
+        if answered and is_delayed(intent, job, self._context.planned, waited):
+            why = "a job that Slurm ranks before it must not delay a start in cells of its virtual cluster"
+            self._context.add_news(now, intent.id, Notice.FIRST, why)
+            return IntentStep.PRIORITIZE
         return STAY
 
     def _victims_drain(self, intent: Intent) -> bool:

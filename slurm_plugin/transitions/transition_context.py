@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.transitions.allowance import Allowance
+from tiresias.slurm_plugin.transitions.delayed_starts import PLANNED
 
 RUNS = ("RUNNING", "SUSPENDED")
 
@@ -42,6 +43,7 @@ class TransitionContext:
         records: of the newest snapshot, by job id; None before the first one.
         asked_at: epoch second at which Slurm was asked for them.
         free_gpus: GPUs of each node that no running job holds, as far as that is known.
+        planned: nodes that Slurm has planned for waiting jobs.
         drain_polls: epoch second of the newest poll of each job that releases its GPUs.
     """
 
@@ -64,6 +66,7 @@ class TransitionContext:
     records: Mapping[str, SlurmJob] | None = None
     asked_at: float = -math.inf
     free_gpus: dict[str, int] = field(default_factory=dict)
+    planned: frozenset[str] = frozenset()
     drain_polls: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,6 +76,7 @@ class TransitionContext:
         """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
         self.records, self.asked_at = {job.id: job for job in jobs}, at
         self.free_gpus = {node.name: node.gpus - node.gpus_allocated for node in nodes}
+        self.planned = frozenset(node.name for node in nodes if PLANNED in node.flags)
 
     def note_released(self, job_id: str) -> None:
         """Count the GPUs of a job as free that has released them since the newest snapshot."""

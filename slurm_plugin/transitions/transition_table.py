@@ -6,7 +6,8 @@
     renew:    hold -> signal -> wait -> requeue -> drain
     resize:   for a beneficiary as preempt, else as renew, without signal and wait if the run made no step; a start then gives the
               job its new size
-    start:    start -> confirm, within a hand-over start -> prioritize -> confirm
+    start:    start -> confirm, within a hand-over start -> prioritize -> confirm; confirm -> prioritize -> confirm in cells, where
+              Slurm ranks an unmanaged job before it
     suggest:  start -> confirm, of nodes in mode assist; confirm -> pinned where Slurm does not start the job there
     release:  pinned -> held
 
@@ -153,7 +154,7 @@ TABLE = (
     *_save_and_requeue(REPLACE),
     Transition(START, Step.START, Do.START, Step.CONFIRM, (Step.PRIORITIZE,), 12, Phase.STARTING, _START_CALLS),
     Transition(START, Step.PRIORITIZE, Do.PRIORITIZE, Step.CONFIRM, (), 5, Phase.STARTING, ("prioritize",)),
-    Transition(START, Step.CONFIRM, Do.CONFIRM, None, (Step.REHOLD,), 6, Phase.STARTING, (), _SLURM),
+    Transition(START, Step.CONFIRM, Do.CONFIRM, None, (Step.REHOLD, Step.PRIORITIZE), 6, Phase.STARTING, (), _SLURM),
     Transition(START, Step.REHOLD, Do.REHOLD, None, (), 3, Phase.STARTING, ("job", "job", "hold")),
     Transition(SUGGEST, Step.START, Do.SUGGEST, Step.CONFIRM, (), 12, Phase.STARTING, ("job", "pin", "job")),
     Transition(SUGGEST, Step.CONFIRM, Do.AWAIT_START, None, (Step.PINNED,), 6, Phase.STARTING, (), _SLURM),

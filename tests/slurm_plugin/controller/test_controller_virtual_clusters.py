@@ -29,8 +29,8 @@ def clusters(centre: Centre) -> Iterator[Centre]:
     centre.clean()
 
 
-def train(clusters: Centre, account: str, **more: Any) -> str:
-    return clusters.train(f"--account={account}", gpus=4, **more)
+def train(clusters: Centre, account: str, *options: str, **more: Any) -> str:
+    return clusters.train(f"--account={account}", *options, gpus=4, **more)
 
 
 def guaranteed(clusters: Centre, *jobs: str) -> list[bool]:
