@@ -17,7 +17,7 @@ from tiresias.slurm_plugin.backends.interface import Backend
 from tiresias.slurm_plugin.calls.traffic import bucket
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.site import Site
-from tiresias.slurm_plugin.cluster.tenant_pools import check_change
+from tiresias.slurm_plugin.cluster.tenant_pools import check_cells, check_change, guarantees_cells
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.act_stage import ActStage
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, CycleStage, Decided
@@ -205,12 +205,15 @@ class Controller:
 
     def _check_cells(self, config: Config) -> None:
         """Raises UsageError as `reconfigure`. Slurm is asked again: starts since the newest snapshot count."""
-        if config.virtual_clusters != self._config.virtual_clusters:
-            self._run(*self._to_decide)
-            assert self._decided is not None
-            of = config.virtual_cluster_of
-            clusters = {job.id: of(job.account, job.qos, job.partition) for job in self._decided.managed}
-            check_change(config, self._decided.snapshot, clusters)
+        if _cells(config) == _cells(self._config):
+            return
+        self._run(*self._to_decide)
+        assert self._decided is not None
+        if not guarantees_cells(self._config):  # no job has cells to lose
+            return check_cells(config, self._decided.snapshot.nodes)
+        of = config.virtual_cluster_of
+        clusters = {job.id: of(job.account, job.qos, job.partition) for job in self._decided.managed}
+        return check_change(config, self._decided.snapshot, clusters)
 
     # the end
 
@@ -232,6 +235,11 @@ class Controller:
     def close(self) -> None:
         """Close the journal."""
         self._services.journal.close()
+
+
+def _cells(config: Config) -> tuple[object, ...]:
+    """Return all of a configuration on which the cells of running jobs depend."""
+    return config.virtual_clusters, config.policy.admission
 
 
 def _order(config: Config) -> tuple[object, ...]:

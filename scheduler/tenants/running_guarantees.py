@@ -32,8 +32,12 @@ def lost_guarantees(
     clusters = tuple(cluster_of[job] for job in snapshot.jobs.id)
     names = (*(tenant.name for tenant in declared), OUTSIDE)
     occupancy.follow(snapshot, tenants_by_name(replace(snapshot.jobs, virtual_cluster=clusters), names))
-    rows = _guaranteed(snapshot)
-    return tuple(job for row in rows.tolist() if not occupancy.is_guaranteed(job := snapshot.jobs.id[row]))
+    return tuple(job for job in guaranteed_jobs(snapshot) if not occupancy.is_guaranteed(job))
+
+
+def guaranteed_jobs(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the ids of the running jobs that hold GPUs in cells of their VC alone."""
+    return tuple(snapshot.jobs.id[row] for row in _guaranteed(snapshot).tolist())
 
 
 def _guaranteed(snapshot: Snapshot) -> Ints:

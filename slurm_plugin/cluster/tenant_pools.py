@@ -11,7 +11,7 @@ from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification
-from tiresias.scheduler.tenants.running_guarantees import lost_guarantees
+from tiresias.scheduler.tenants.running_guarantees import guaranteed_jobs, lost_guarantees
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
 from tiresias.scheduler.tenants.tenant_rules import tenant_rule
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
@@ -64,6 +64,11 @@ def check_cells(config: Config, nodes: Nodes) -> None:
         CellState(cell_specification(nodes, [each.tenant for each in config.virtual_clusters]))
 
 
+def guarantees_cells(config: Config) -> bool:
+    """Return whether jobs run in cells of virtual clusters: other rules of admission give them none."""
+    return config.policy.admission == "virtual_clusters"
+
+
 def check_change(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> None:
     """Check that no running job would lose cells that it holds by another configuration.
 
@@ -84,10 +89,13 @@ def check_change(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, st
 
 
 def jobs_without_cells(config: Config, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the ids of the running jobs that hold cells which a configuration does not have for them; else as `check_change`."""
-    if config.policy.admission != "virtual_clusters":
+    """Return the ids of the running jobs that hold cells which a configuration does not have for them; else as `check_change`.
+
+    `snapshot`: with the cells that jobs hold (`Allocations.owned_cell`).
+    """
+    if not guarantees_cells(config):
         check_cells(config, snapshot.nodes)
-        return ()
+        return guaranteed_jobs(snapshot)
     return lost_guarantees(snapshot, [each.tenant for each in config.virtual_clusters], cluster_of)
 
 

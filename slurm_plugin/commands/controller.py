@@ -53,13 +53,16 @@ def run(args: argparse.Namespace) -> int:
     def lead(configured: Configured, leadership: Leadership) -> Controller:
         return Controller.leading(configured.config, backend, leadership, configured.site, though_stopped=args.release)
 
+    def check(configured: Configured) -> None:
+        refuse_impossible_cells(configured.config, backend)
+
     with closing(open_backend(configured.config.backend, CALL_DEADLINE)) as backend:
         if not args.release:
-            refuse_impossible_cells(configured.config, backend)
+            check(configured)
         if args.once or args.release:
             return _act_once(args, configured.config, lambda leadership: lead(configured, leadership))
         faulthandler.enable()  # systemd's watchdog ends a hanging process by SIGABRT: the log then contains its stack
-        Daemon(configured, leadership_of(configured.config), lead, args.keep_holds).serve()
+        Daemon(configured, leadership_of(configured.config), lead, args.keep_holds, check).serve()
     return 0
 
 

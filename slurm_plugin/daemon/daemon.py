@@ -37,7 +37,8 @@ log = logging.getLogger("tiresias")
 class Daemon:
     """The controller with its sockets, leases and signals: alternately a standby and the leader, until SIGTERM or SIGINT.
 
-    `lead` makes the controller when the lead is taken; it continues from the journal.
+    `lead` makes the controller when the lead is taken; it continues from the journal. `check` raises TiresiasError for a
+    configuration that a standby must not adopt; the leader also compares it with the cells of running jobs.
     """
 
     def __init__(
@@ -46,8 +47,9 @@ class Daemon:
         leadership: Leadership,
         lead: Callable[[Configured, Leadership], Controller],
         keeps_holds: bool = False,
+        check: Callable[[Configured], None] = lambda configured: None,
     ) -> None:
-        self._leadership, self._lead = leadership, lead
+        self._leadership, self._lead, self._check = leadership, lead, check
         self._adopt(configured)
         self._keeps_holds, self._kept = keeps_holds, False
         self._run = Path(self._config.paths.run)
@@ -175,6 +177,8 @@ class Daemon:
         configured, changes = self._configured.again()
         if changes and self._leadership.epoch:
             self._controller.reconfigure(configured.config, configured.site, changes)
+        elif changes:
+            self._check(configured)
         self._adopt(configured)
         self._leadership.retime(self._config.leader_seconds)
         for change in changes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.test_controller_virtual_clusters import SHARED, TABLES, guaranteed, table, train
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.control_client import ask
 
@@ -17,15 +18,15 @@ RUN = "/run/tiresias/other"
 
 
 class Standby:
-    """The second controller, with its own run folder."""
+    """The second controller, with its own run folder. `changes`: as for Centre.configure, of both controllers."""
 
-    def __init__(self, centre: Centre) -> None:
+    def __init__(self, centre: Centre, **changes: Any) -> None:
         centre.stop()
-        config, state = centre.configure()
+        config, state = centre.configure(**changes)
         centre.start(config)
         centre.usual = False
         self.centre = centre
-        self.config, _ = centre.configure(paths={"state": state, "run": RUN})
+        self.config, _ = centre.configure(**changes | {"paths": {"state": state, "run": RUN}})
         self.lease = centre.root / state.strip("/") / "leader" / "lease"
         with (centre.cluster.log / "other.log").open("ab") as log:
             self.process = centre.cluster.popen(
@@ -51,14 +52,22 @@ class Standby:
     def wait_until_it_leads(self) -> None:
         self.centre.wait_until(lambda: not self.problem(), f"it does not take over: {self.log()}")
 
+    def reload(self, virtual_clusters: Sequence[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+        """Write other tables [[virtual_cluster]] into its configuration, and order it to read them."""
+        leading, self.centre.config = self.centre.config, self.config
+        self.centre.change_virtual_clusters(virtual_clusters)
+        self.centre.config = leading
+        return self.centre.command("reload", "--config", self.config)
+
     def log(self) -> str:
         return (self.centre.cluster.log / "other.log").read_text(errors="replace")
 
 
 @pytest.fixture
-def other(centre: Centre) -> Iterator[Standby]:
+def other(centre: Centre, request: pytest.FixtureRequest) -> Iterator[Standby]:
+    """The second controller; a parameter has what differs from the usual configuration."""
     (centre.cluster.log / "other.log").unlink(missing_ok=True)
-    other = Standby(centre)
+    other = Standby(centre, **getattr(request, "param", {}))
     yield other
     process, centre._process = centre._process, other.process
     centre.stop("KILL")
@@ -191,3 +200,22 @@ def test_the_lead_follows_slurmctld_to_its_backup(centre: Centre, other: Standby
     centre.wait_until(centre.status, "the lead does not return")
     assert epoch(centre.ask) == 3
     centre.cluster.run(hook, user="slurm", env={"TIRESIAS_PRIMARY": "/nonexistent/primary"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("other", [SHARED | {"virtual_clusters": TABLES}], indirect=True)
+def test_a_standby_checks_the_cells_of_a_changed_configuration(centre: Centre, other: Standby) -> None:
+    """At a reload against the nodes; when it takes the lead against the running jobs."""
+    job = train(centre, "prod", seconds=300)
+    centre.wait_for_state(job, "RUNNING")
+    centre.wait_until(lambda: guaranteed(centre, job) == [True], "the job has no cells", job)
+    refused = other.reload([table("prod", 3), table("research", 3)])
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "virtual clusters own 6 cells of type node" in refused.stderr
+    accepted = other.reload([table("research", 4)])
+    assert accepted.returncode == 0, accepted.stderr
+    centre.stop("KILL")
+    other.wait_until_it_leads()
+    line = f"job {job} runs in cells that its virtual cluster does not have now"
+    assert line in other.log()
+    assert other.log().index(line) > other.log().index("leading, in epoch 2")

@@ -112,6 +112,32 @@ def test_a_reload_takes_no_cells_from_a_running_job(clusters: Centre) -> None:
     assert guaranteed(clusters, *jobs) == [True, True]
 
 
+def change_admission(clusters: Centre, admission: str, *, tables: bool) -> None:
+    """Write another admission, with the tables of virtual clusters or without them."""
+    file = clusters.cluster.shared / clusters.config.rpartition("/")[2]
+    text = file.read_text().replace("admission = 'virtual_clusters'", f"admission = '{admission}'")
+    file.write_text(text if tables else text.partition("\n[[")[0])
+
+
+@pytest.mark.parametrize(("admission", "tables"), [("shared", False), ("private_clusters", True)])
+def test_a_reload_to_another_admission_takes_no_cells(clusters: Centre, admission: str, tables: bool) -> None:
+    job = train(clusters, "prod", seconds=300)
+    clusters.wait_for_state(job, "RUNNING")
+    clusters.wait_until(lambda: guaranteed(clusters, job) == [True], "the job has no cells", job)
+    change_admission(clusters, admission, tables=tables)
+    refused = clusters.command("reload", "--config", clusters.config)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert f"virtual cluster prod: job {job} runs in cells that this change takes from it" in refused.stderr
+    clusters.wait_for_cycles()
+    assert guaranteed(clusters, job) == [True]
+    clusters.stop("KILL")
+    clusters.start(clusters.config)
+    line = f"job {job} runs in cells that its virtual cluster does not have now"
+    clusters.wait_until(lambda: any(line in each for each in clusters.log()), "the start does not report it", job)
+    clusters.cancel(job)
+    clusters.wait_until(lambda: not clusters.published(job), "it is still there", job)
+
+
 def test_a_reload_pins_a_cell_to_a_node_or_is_refused(clusters: Centre) -> None:
     def pinned(nodes: str) -> dict[str, Any]:
         return table("prod", 1) | {"cells": [{"level": "node", "nodes": nodes}]}
