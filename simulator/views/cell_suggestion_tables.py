@@ -49,7 +49,12 @@ def _cells_and_wait(suggested: SuggestedCells) -> list[str]:
 
 
 def _cells(cells: tuple[DeclaredCells, ...]) -> str:
-    return " + ".join(f"{each.count} {each.level}" for each in cells)
+    """Return the cells in words: `1 leaf + 2 nodes`."""
+    return " + ".join(f"{each.count} {_plural(each.level) if each.count != 1 else each.level}" for each in cells)
+
+
+def _plural(level: str) -> str:
+    return {"node": "nodes", "leaf": "leaves"}.get(level, level)
 
 
 def _figures(waits: WaitFigures | None) -> str:

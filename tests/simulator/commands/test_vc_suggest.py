@@ -40,7 +40,8 @@ def test_cells_by_account_for_the_configuration(history: Path, capsys: pytest.Ca
     options = ["--nodes-per-leaf", "2", "--target-wait", "30s", "--out", str(out), "--json", str(numbers)]
     assert suggest(history, *CLUSTER, *options) == 0
     shown = capsys.readouterr().out
-    assert "1 leaf" in shown
+    assert "1 leaf " in shown
+    assert "2 nodes" in shown
     assert "20 / 20" in shown, "the wait in the past"
     assert "4 of 4 nodes are in cells; 0 remain" in shown
     tenants = read_tenant_file(out)
