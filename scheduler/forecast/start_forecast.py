@@ -89,9 +89,10 @@ def _steps(
     for other in np.flatnonzero(running & (plan.rank > plan.rank[row]) & (until > now)).tolist():
         reason = ForecastReason(ForecastCode.PREEMPTABLE, job=jobs.id[other], gpus=int(jobs.gpus[other]))
         yield ForecastStep(float(until[other]), reason)
-    promoted = float(policy.changes(snapshot, config)[row])
-    if now < promoted < math.inf:
-        words = policy.next_change(Row(snapshot.jobs, row), now, config)
+    promoted, job = float(policy.changes(snapshot, config)[row]), Row(snapshot.jobs, row)
+    lower_ranked = bool((running & (plan.rank > plan.rank[row])).any())
+    if now < promoted < math.inf and (lower_ranked or not policy.permits_preemptions(job, now, config)):
+        words = policy.next_change(job, now, config)
         yield ForecastStep(promoted, ForecastReason(ForecastCode.RANK_CHANGES, words))
     if jobs.packed_until is not None and now < jobs.packed_until[row] < math.inf:
         yield ForecastStep(float(jobs.packed_until[row]), ForecastReason(ForecastCode.MORE_NODES))

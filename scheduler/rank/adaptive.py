@@ -148,14 +148,17 @@ class Adaptive(IncrementalPolicy):
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
         """Return what happens to a waiting job at the moment that `change` returns, in words."""
-        starves = config.starving_first and _starves(job, config)
-        higher = math.inf if starves and config.starve_factor == math.inf else now + _until_starving(job, config)
-        drains = now + until_change(job.waited - config.starve_limit, config) if starves else math.inf
+        higher, drains = _rank_changes(job, now, config)
         if drains < higher:
             return next_change(bool(self.drains(job, now, config)))
-        if _reviewed(job, now, config) < higher:
+        if self.permits_preemptions(job, now, config):
             return "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
         return f"it {'goes before all others' if config.starve_factor == math.inf else 'ranks higher'} (policy.starve_limit)"
+
+    def permits_preemptions(self, job: Rows, now: float, config: PolicyConfig) -> bool:
+        """Return whether its wait is weighed again against the cost of preemptions before its rank changes."""
+        higher, drains = _rank_changes(job, now, config)
+        return bool(drains >= higher and _reviewed(job, now, config) < higher)
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         """Return why the job has its rank: its run time and the cost of its completion."""
@@ -282,6 +285,13 @@ def _grows(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     ran = jobs.ran
     aged = _served(jobs, now + end_of(bucket_of(ran)) - ran, now, config)
     return (aged if jobs.claimed_remaining is None else smaller(aged, _claim_falls(jobs, now)),)
+
+
+def _rank_changes(job: Rows, now: float, config: PolicyConfig) -> tuple[float, float]:
+    """Return when a waiting job ranks higher, and when GPUs are kept free for it or no longer; inf for never."""
+    starves = config.starving_first and _starves(job, config)
+    higher = math.inf if starves and config.starve_factor == math.inf else now + float(_until_starving(job, config))
+    return higher, now + until_change(job.waited - config.starve_limit, config) if starves else math.inf
 
 
 def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:

@@ -71,6 +71,10 @@ class FairPolicy(Policy):
         """Return the words of the policy."""
         return self.inner.next_change(job, now, config)
 
+    def permits_preemptions(self, job: Rows, now: float, config: PolicyConfig) -> bool:
+        """Return what the policy does."""
+        return self.inner.permits_preemptions(job, now, config)
+
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return what the policy does."""
         return self.inner.worth(jobs, now, config)

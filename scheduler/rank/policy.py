@@ -161,6 +161,10 @@ class Policy(ABC):
         """What happens to a waiting job at the moment that `change` returns, in words."""
         return "it is promoted"
 
+    def permits_preemptions(self, job: Rows, now: float, config: PolicyConfig) -> bool:
+        """Whether that change only permits to preempt lower-ranked running jobs: without such jobs nothing happens then."""
+        return False
+
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """What the start of a waiting job is worth, if the policy `spares` any, in the unit of `loss`; inf where it starves."""
         return jobs.gpus

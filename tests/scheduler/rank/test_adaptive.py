@@ -270,6 +270,17 @@ def test_the_forecast_of_a_waiting_job(snapshot_of: Any, factor: float, then: st
     assert [(step.at, forecast_in_words(step.what)) for step in steps] == [(1010.0, f"it {then} (policy.starve_limit)")]
 
 
+def test_a_job_without_lower_ranked_running_jobs_has_no_forecast_of_preemptions(snapshot_of: Any) -> None:
+    """The job that runs cannot be preempted."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0, starve_factor=2.0)
+    runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0, movable=False)
+    for waited, words in ((40.0, []), (490.0, ["it ranks higher (policy.starve_limit)"])):
+        snapshot = snapshot_of([runs, job("2", 4, waited=waited, submit=1000.0 - waited)], [node()])
+        steps = start_forecast(snapshot, decide(snapshot, config), config, 1).steps
+        assert [forecast_in_words(step.what) for step in steps] == words
+
+
 def test_next_change_is_the_next_bucket_where_a_job_waits(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
