@@ -11,6 +11,7 @@ from pathlib import Path
 from tiresias.sandbox.host import remove_tree
 
 MARK = ".unfinished"
+SCRATCH = ".scratch"  # before MARK: the temporary files of a build
 
 
 @contextmanager
@@ -43,12 +44,18 @@ def build_once(final: Path, build: Callable[[Path], None]) -> None:
             unfinished.rename(final)
         finally:
             remove_tree(unfinished)
+            remove_tree(scratch_of(unfinished))
+
+
+def scratch_of(unfinished: Path) -> Path:
+    """Return the folder for the temporary files of a build, which is removed with the unfinished result. The build makes it."""
+    return unfinished.with_name(f"{unfinished.name.removesuffix(MARK)}{SCRATCH}{MARK}")
 
 
 def remove_leftovers(folder: Path, *, own: Path | None = None) -> None:
     """Remove the folders of killed builds; a build in progress, on this host or another, holds its lock."""
     for leftover in folder.glob(f"*{MARK}"):
-        final = leftover.with_name(leftover.name.removesuffix(MARK))
+        final = leftover.with_name(leftover.name.removesuffix(MARK).removesuffix(SCRATCH))
         if final == own:
             remove_tree(leftover)
             continue

@@ -17,7 +17,7 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.protocol import environment
 from tiresias.sandbox import host, paths
-from tiresias.sandbox.atomic import build_once
+from tiresias.sandbox.atomic import build_once, scratch_of
 
 RECIPE = 2  # increase it when `_finish` or the options of mmdebstrap change the result
 BUILD_SPACE_MB = 1500
@@ -146,8 +146,11 @@ def _key(suite: str, packages: tuple[str, ...]) -> str:
 
 def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> None:
     host.require_disk_space(target.parent, BUILD_SPACE_MB)
+    scratch = scratch_of(target)
+    scratch.mkdir()
+    env = {**os.environ, "TMPDIR": str(scratch)}  # a killed mmdebstrap does not remove its temporary files
     with log.open("wb") as output:
-        done = subprocess.run(mmdebstrap(suite, packages, target), stdout=output, stderr=output, check=False)
+        done = subprocess.run(mmdebstrap(suite, packages, target), stdout=output, stderr=output, env=env, check=False)
     if done.returncode != 0:
         raise _explain(suite, log)
     _finish(target)

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.sandbox import host, paths, rootfs
-from tiresias.sandbox.atomic import build_once
+from tiresias.sandbox.atomic import build_once, scratch_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "bookworm"
@@ -160,7 +160,12 @@ def _mount_point(path: Path, directory: bool) -> None:
 
 def _build(packages: tuple[str, ...], target: Path) -> None:
     host.require_disk_space(target.parent, BUILD_SPACE_MB)
-    done = subprocess.run(rootfs.mmdebstrap(SUITE, packages, target), capture_output=True, text=True, check=False)
+    scratch = scratch_of(target)
+    scratch.mkdir()
+    env = {**os.environ, "TMPDIR": str(scratch)}
+    done = subprocess.run(
+        rootfs.mmdebstrap(SUITE, packages, target), capture_output=True, text=True, check=False, env=env
+    )
     assert done.returncode == 0, f"no tree of Debian {SUITE}: {done.stderr[-1000:]}"
     for name in ("resolv.conf", "hosts"):
         (target / "etc" / name).unlink(missing_ok=True)

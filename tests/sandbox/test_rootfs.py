@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,10 +55,16 @@ def processes_about(path: Path) -> list[str]:
     return found
 
 
+def temporary_files() -> set[Path]:
+    """Return what mmdebstrap has left where it usually has its temporary files."""
+    return set(Path(tempfile.gettempdir()).glob("mmdebstrap.*"))
+
+
 @pytest.mark.sandbox
 @pytest.mark.slow
 def test_kill_9_of_a_build_leaves_nothing_that_counts(home: Path) -> None:
-    """No process, no mount, no tree; and the next build removes the rubble."""
+    """No process, no mount, no tree, no temporary file; and the next build removes the rubble."""
+    elsewhere = temporary_files()
     builder = subprocess.Popen([sys.executable, "-c", BUILD])
     wait_for(lambda: any(home.glob(f"rootfs/*{atomic.MARK}/var/lib/dpkg")), "mmdebstrap does not begin")
     assert processes_about(home / "rootfs")  # the search finds what is there
@@ -65,7 +72,9 @@ def test_kill_9_of_a_build_leaves_nothing_that_counts(home: Path) -> None:
     builder.wait()
     wait_for(lambda: not processes_about(home / "rootfs"), f"left: {processes_about(home / 'rootfs')}", 10)
     assert str(home) not in Path("/proc/self/mounts").read_text()
-    (rubble,) = home.glob(f"rootfs/*{atomic.MARK}")
+    assert temporary_files() <= elsewhere
+    scratch, rubble = sorted(home.glob(f"rootfs/*{atomic.MARK}"))
+    assert (scratch, any(scratch.iterdir())) == (atomic.scratch_of(rubble), True)
     assert not rubble.with_name(rubble.name.removesuffix(atomic.MARK)).exists()
     atomic.remove_leftovers(home / "rootfs")
     assert [path.suffix for path in (home / "rootfs").iterdir() if path.is_dir()] == []
@@ -220,9 +229,11 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("rights")
 def test_rubble_of_other_recipes_goes_but_not_what_is_being_built(tmp_path: Path) -> None:
     dead, alive = tmp_path / f"old{atomic.MARK}", tmp_path / f"busy{atomic.MARK}"
-    dead.mkdir()
-    alive.mkdir()
+    scratch = [atomic.scratch_of(dead), atomic.scratch_of(alive)]
+    for folder in (dead, alive, *scratch):
+        folder.mkdir()
     with atomic.exclusive(tmp_path / ".busy.lock"):
         atomic.build_once(tmp_path / "new", lambda unfinished: unfinished.mkdir())
         assert not dead.exists()
         assert alive.exists()
+        assert [each.exists() for each in scratch] == [False, True]
