@@ -32,7 +32,7 @@ Row = tuple[str, tuple[int, ...], str, tuple[int, int, int]]  # VC, nodes (none:
 
 
 def decided(make: Any, *drawn: Row) -> Plan:
-    """Return the plan; "one" owns a node, "two" a rack and a node, and two nodes are nobody's."""
+    """Return the plan; "one" owns a node, "two" a rack and a node, and two nodes belong to none."""
     rows = [_job(make, str(at), nodes) for at, (_, nodes, _, _) in enumerate(drawn)]
     found = with_clusters(make(rows, [make.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES]), [each[0] for each in drawn])
     least, most, step = np.array([each[3] for each in drawn], np.int64).T
@@ -58,7 +58,7 @@ def sizes(plan: Plan) -> list[tuple[str, int]]:
 
 
 def test_a_job_in_cells_grows_into_the_free_cells_of_its_virtual_cluster(snapshot_of: Any) -> None:
-    """Its virtual cluster owns three nodes of four GPUs; two more nodes are idle and nobody's."""
+    """Its virtual cluster owns three nodes of four GPUs; two more nodes are idle and belong to none."""
     plan = decided(snapshot_of, ("two", (0,), "leaf", ELASTIC))
     assert sizes(plan) == [("0", 12)]
     assert plan.preemptions == ()
@@ -74,7 +74,7 @@ def test_a_job_of_no_virtual_cluster_grows_into_what_is_left(snapshot_of: Any) -
 
 
 def test_a_job_shrinks_for_one_of_its_virtual_cluster_that_waits(snapshot_of: Any) -> None:
-    """It holds all three nodes, and jobs of nobody all others."""
+    """It holds all three nodes, and jobs of no virtual cluster all others."""
     others: list[Row] = [("nobody", (node,), "", FIXED) for node in (2, 4, 5)]
     plan = decided(snapshot_of, ("two", (0, 1, 3), "leaf leaf node", ELASTIC), ("two", (), "", FIXED), *others)
     assert sizes(plan) == [("0", 8)]

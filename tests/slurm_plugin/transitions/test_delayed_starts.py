@@ -40,8 +40,8 @@ def test_it_goes_first_once_and_gets_its_priority_back(held_job: ActorHarness, r
     assert held_job.job.priority == TOP_PRIORITY
     confirm(held_job, 1110.0)
     assert held_job.slurm.calls.count("prioritize") == 1
-    told = "goes first: a job that Slurm ranks before it must not delay a start in cells of its virtual cluster"
-    assert held_job.news().count(told) == 1
+    decision = "goes first: a job that Slurm ranks before it must not delay a start in cells of its virtual cluster"
+    assert held_job.news().count(decision) == 1
     held_job.slurm.change(state="RUNNING")
     confirm(held_job, 1111.0)
     assert held_job.job.priority < TOP_PRIORITY
