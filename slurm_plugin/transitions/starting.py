@@ -165,7 +165,8 @@ class Starting:
         answered = self._context.asked_at > intent.stepped
         if (answered and is_definite(job.reason, waited)) or is_overdue(intent, self._context.config, now):
             return IntentStep.REHOLD
-        if answered and is_delayed(intent, job, self._context.planned, waited):
+        # waited > 0: once a pass, also where the clock was set back after the snapshot
+        if answered and waited > 0 and is_delayed(intent, job, self._context.planned, waited):
             why = "a job that Slurm ranks before it must not delay a start in cells of its virtual cluster"
             self._context.add_news(now, intent.id, Notice.FIRST, why)
             return IntentStep.PRIORITIZE

@@ -72,3 +72,10 @@ def test_a_controller_that_starts_continues_before_the_priority_is_set(held_job:
     held_job.restart_controller()
     held_job.actor.advance(1102.0)
     assert held_job.job.priority == TOP_PRIORITY
+
+
+def test_it_goes_first_once_a_pass_where_the_clock_was_set_back(held_job: ActorHarness) -> None:
+    """The snapshot appears to be newer than all that is done after it."""
+    release(held_job, reason="Priority", cells=("node",))
+    held_job.poll(1101.0)
+    assert held_job.slurm.calls.count("prioritize") == 1
