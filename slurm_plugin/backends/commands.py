@@ -30,6 +30,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmSnapshot,
     SlurmUnavailable,
     StatedGpus,
+    TimedOut,
 )
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.record_values import RecordValues
@@ -238,13 +239,22 @@ class CommandsBackend:
         return [name for name in self._names if name not in nodes]
 
     def signal(self, job_id: str, signal: str) -> None:
-        """Send a signal to the batch shell of a running job."""
+        """Send a signal to the batch shell of a running job.
+
+        While slurmctld cannot signal a job ("Job can not be altered now"), scancel tries again for a minute and a half. Slurm 22.05
+        may not be able to for as long as the job runs. No other job waits for that.
+        """
         if not _SIGNAL.fullmatch(signal):
             raise JobRefused(f"job {job_id}: {signal!r} is no signal's name: write it as USR2")
         if self.job(job_id).state != "RUNNING":  # scancel would try again and again, and hit the job when it starts
             raise JobRefused(f"job {job_id}: is not running: nothing to signal")
         # --ctld: slurmctld looks the job up; otherwise scancel loads all jobs to find one
-        self._slurm.operate(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
+        try:
+            self._slurm.operate(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
+        except TimedOut:
+            if self.job(job_id).state != "RUNNING":
+                raise JobRefused(f"job {job_id}: is not running: nothing to signal") from None
+            raise JobRefused(f"job {job_id}: slurmctld answers, and does not signal it") from None
 
     def requeue(self, job_id: str) -> int:
         """Requeue a job; return the second of its run's end."""

@@ -24,6 +24,10 @@ class SlurmUnavailable(Unavailable):
     """slurmctld did not answer in time; the call may or may not have taken effect."""
 
 
+class TimedOut(SlurmUnavailable):
+    """One of Slurm's commands did not end in time; slurmctld may answer others."""
+
+
 class JobRefused(TiresiasError):
     """Slurm refused this operation for this job now, with Slurm's own message; other jobs are not affected."""
 

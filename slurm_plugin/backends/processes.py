@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable, TimedOut
 
 NOTHING: Mapping[str, str] = {}
 # A SQUEUE_FORMAT, SLURM_CLUSTERS or SCANCEL_USER in the daemon's environment would change the commands' behaviour.
@@ -23,8 +23,8 @@ def environment() -> dict[str, str]:
 def run(
     argv: Sequence[str], deadline: float, prefix: Sequence[str] = (), variables: Mapping[str, str] = NOTHING
 ) -> subprocess.CompletedProcess[bytes]:
-    """Raises SlurmUnavailable when it takes longer than `deadline` seconds or the program is not there. `variables`: more
-    environment."""
+    """Raises TimedOut when it takes longer than `deadline` seconds, SlurmUnavailable when the program is not there. `variables`:
+    more environment."""
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
@@ -41,7 +41,7 @@ def run(
         try:
             out, err = process.communicate(timeout=deadline)
         except subprocess.TimeoutExpired as error:
-            raise SlurmUnavailable(f"{' '.join(argv)} did not end within {deadline:g} s: is slurmctld up?") from error
+            raise TimedOut(f"{' '.join(argv)} did not end within {deadline:g} s: is slurmctld up?") from error
         finally:
             kill_group(process)
     return subprocess.CompletedProcess(list(argv), process.returncode, out, err)

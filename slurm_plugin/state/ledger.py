@@ -21,6 +21,7 @@ from tiresias.slurm_plugin.backends.record_values import RecordValues, are_same,
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state import avoided_nodes, job_claims, own_tasks, owner_requests
 from tiresias.slurm_plugin.state.applied_records import AppliedRecords
+from tiresias.slurm_plugin.state.former_jobs import FormerJobs
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_history import EndedRun, RecentRuns, ServedRun
 from tiresias.slurm_plugin.state.journal_progress import KEPT_S
@@ -65,6 +66,7 @@ class Ledger:
         self._is_managed = RecordValues(lambda job: not scope.why_not(job))
         self._applied = AppliedRecords()
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
+        self._former = FormerJobs(journal, self.jobs)
         self._time = -math.inf  # of the newest snapshot
         self._before = -math.inf  # of the one before it
         self.population = 0
@@ -105,6 +107,7 @@ class Ledger:
                 self._skip_the_past(snapshot.time)
             self._before, self._time = self._time, snapshot.time
             self._quarantine.see(snapshot)
+            self._former.renew()
             managed = list(compress(snapshot.jobs, self._is_managed.of(snapshot.jobs)))
             self.resurfaced, self.requests.cluster = [], tuple(snapshot.nodes)
             for job in self._applied.others(self._quarantine.sound(managed), self.jobs, self.population):
@@ -173,10 +176,12 @@ class Ledger:
         row, was_held = self.jobs.get(job.id), False
         if row and self.is_another(row, job):
             self._end(row, float(job.submit_time))
+            self._former.replaced(row)
             was_held, row = row.held, None
         over = job.state not in ACTIVE and not job.completing
         if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None
+        was_held = was_held or (row is None and self._former.hold_met(job))
         row = row or self._reopen(job) or self._meet(job)
         if was_held and job.held_by_admin and not row.held:  # the hold of the job before met this one
             row.held = True
@@ -309,6 +314,7 @@ class Ledger:
         owner_requests.read(row, job)
         row.min_gpus = row.max_gpus = job.gpus
         row.kind, row.asked = kind(job, job.script), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
+        row.opportunistic = self._former.choice(job)
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.population += 1

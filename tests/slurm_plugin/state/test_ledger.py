@@ -339,6 +339,52 @@ def test_a_new_job_of_the_same_id_that_is_not_held_has_no_hold(ledger: Ledger, p
     assert not ledger.jobs["1"].held
 
 
+@pytest.mark.parametrize(
+    ("former", "tasks", "held"),
+    [
+        (["1"], ["1_0", "1_1"], True),
+        (["1_0", "1_1"], ["1"], True),
+        (["1_0"], ["1_0", "1_1"], True),
+        (["2"], ["1_0"], False),
+    ],
+)
+def test_a_hold_that_met_an_array_of_the_same_number_is_the_controllers(
+    ledger: Ledger, pending: Make, former: list[str], tasks: list[str], held: bool
+) -> None:
+    """Found by a campaign: slurmctld was killed and gave the number of a job to an array a second later."""
+    see(ledger, 1001, *(pending(id=each) for each in former))
+    for row in ledger.jobs.values():
+        row.held = True
+    see(ledger, 1003, *(pending(id=each, submit_time=1002, priority=0, reason="JobHeldAdmin") for each in tasks))
+    assert [ledger.jobs[each].held for each in tasks] == [held] * len(tasks)
+
+
+def test_a_hold_of_an_administrator_on_another_task_stays_one(ledger: Ledger, pending: Make) -> None:
+    """The controller holds one task of the array; a record of another task, which was gone, comes back held."""
+    see(ledger, 1001, pending(id="1_0"))
+    ledger.jobs["1_0"].held = True
+    held = {"priority": 0, "reason": "JobHeldAdmin"}
+    see(ledger, 1003, pending(id="1_0", **held), pending(id="1_1", **held), pending(id="1_2", restarts=1, **held))
+    assert not ledger.jobs["1_1"].held
+    assert not ledger.jobs["1_2"].held
+
+
+@pytest.mark.parametrize(("requeued", "uid", "choice"), [(1010, 1001, "restart"), (1040, 1001, ""), (1010, 1002, "")])
+def test_a_job_whose_last_run_slurm_forgot_keeps_its_choice(
+    ledger: Ledger, pending: Make, running: Make, requeued: int, uid: int, choice: str
+) -> None:
+    """It ran, was requeued, ran again and ended; then a killed slurmctld shows it as after that requeue."""
+    again = {"restarts": 1, "submit_time": 1010}
+    see(ledger, 1001, pending(opportunistic="restart", uid=1001))
+    see(ledger, 1006, running(1005, uid=1001))
+    see(ledger, 1011, pending(uid=1001, **again))
+    see(ledger, 1021, running(1020, uid=1001, **again))
+    see(ledger, 1031, running(1020, uid=1001, state="COMPLETED", end_time=1030, shares=(), **again))
+    assert ledger.jobs == {}
+    see(ledger, 1041, pending(uid=uid, restarts=1, submit_time=requeued))
+    assert ledger.jobs["1"].opportunistic == choice
+
+
 @pytest.mark.parametrize(("began", "key"), [(1020, "1@1000"), (900, "1@1004")])
 def test_an_end_that_slurm_forgot_of_a_run_that_it_counted_twice(
     ledger: Ledger, journal: Journal, pending: Make, running: Make, began: int, key: str
