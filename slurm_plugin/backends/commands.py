@@ -53,6 +53,7 @@ _LONG_SIGNATURE = ",".join(
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
 LOCAL = ("--all", "--local")  # without the latter squeue asks about a federation before each job
+SIGNAL_S = 8.0  # in which a signal is sent: scancel tries twice
 UNLIMITED = 1_000_000  # nodes: no request has a word for "any number"
 
 
@@ -65,6 +66,7 @@ class CommandsBackend:
     def __init__(self, deadline: float = 10.0, prefix: Sequence[str] = ()) -> None:
         """`prefix`: words before each command, for a Slurm that is reached through another program (ssh, nsenter)."""
         self._slurm = SlurmCommands(deadline, prefix)
+        self._signals = SlurmCommands(min(deadline, SIGNAL_S), prefix)
         self._memory, self._cache = Memory(), JobCache(self.records)
         self._largest, self._as_stated = -1, RecordValues(lambda job: job)  # GPUs of the largest node
         self._rules = RulesReader(self._slurm.read)
@@ -241,8 +243,8 @@ class CommandsBackend:
     def signal(self, job_id: str, signal: str) -> None:
         """Send a signal to the batch shell of a running job.
 
-        While slurmctld cannot signal a job ("Job can not be altered now"), scancel tries again for a minute and a half. Slurm 22.05
-        may not be able to for as long as the job runs. No other job waits for that.
+        While slurmctld cannot signal a job ("Job can not be altered now"), scancel tries again for a minute and a half. 22.05.8
+        could not signal two tasks of arrays for as long as they ran (measured). No other job waits for that.
         """
         if not _SIGNAL.fullmatch(signal):
             raise JobRefused(f"job {job_id}: {signal!r} is no signal's name: write it as USR2")
@@ -250,7 +252,7 @@ class CommandsBackend:
             raise JobRefused(f"job {job_id}: is not running: nothing to signal")
         # --ctld: slurmctld looks the job up; otherwise scancel loads all jobs to find one
         try:
-            self._slurm.operate(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
+            self._signals.operate(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
         except TimedOut:
             if self.job(job_id).state != "RUNNING":
                 raise JobRefused(f"job {job_id}: is not running: nothing to signal") from None

@@ -76,9 +76,8 @@ class KnownScripts:
         self.batch_scripts.begin()
         jobs = tuple(map(self._named, found.jobs))
         here = {job.id for job in jobs}
-        for known in (self._jobs, self._found, self._chosen, self._ambiguous, self._until):
-            for gone in known.keys() - here:
-                del known[gone]
+        for gone in (self._jobs.keys() | self._found.keys() | self._until.keys()) - here:
+            self._forget(gone)
         self._files = {key: file for key, file in self._files.items() if file[0] > self._clock() - NEW_SECONDS}
         return replace(found, jobs=jobs)
 
@@ -94,6 +93,9 @@ class KnownScripts:
 
     def _named(self, job: SlurmJob) -> SlurmJob:
         before = self._jobs.get(job.id)
+        if before and _is_another(before[0], job):
+            self._forget(job.id)
+            before = None
         is_settled = job.id not in self._ambiguous
         if before and before[0] is job and is_settled and (before[1].script or self._is_over(job)):
             return before[1]
@@ -105,6 +107,10 @@ class KnownScripts:
         named = job if is_known else replace(job, script=script, opportunistic=chosen, elastic=elastic)
         self._jobs[job.id] = job, named
         return named
+
+    def _forget(self, job_id: str) -> None:
+        for known in (self._jobs, self._found, self._chosen, self._ambiguous, self._until):
+            known.pop(job_id, None)
 
     def _look_up(self, job: SlurmJob) -> str:
         now = self._clock()
@@ -157,6 +163,11 @@ class KnownScripts:
             )
             self._files[uid, of] = now, notes
         return notes
+
+
+def _is_another(before: SlurmJob, job: SlurmJob) -> bool:
+    """Return whether a killed slurmctld has given the id to another job: only a requeue changes the time of a submission."""
+    return job.restarts == 0 and before.submit_time != job.submit_time
 
 
 def _chosen(possible: PossibleChoices, stated: OwnerChoices) -> OwnerChoices:

@@ -105,6 +105,18 @@ def test_a_job_has_the_choice_of_its_note_also_after_others_follow(tmp_path: Pat
     assert len(content["scripts"]) == 1
 
 
+def test_another_job_of_the_same_id_has_its_own_notes(tmp_path: Path) -> None:
+    """A killed slurmctld gave the id of an elastic job to another one four seconds later, which ran on 28 GPUs in place of 4."""
+    slurm = Slurm(job(restarts=0))
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    note(tmp_path, "/home/a/train.sh", A, "restart", "8-32:8")
+    assert [(one.script, one.elastic) for one in known.snapshot().jobs] == [(A, "8-32:8")]
+    slurm.jobs = (job(restarts=1, submit_time=NOW + 4),)
+    assert [(one.script, one.elastic) for one in known.snapshot().jobs] == [(A, "8-32:8")], "it was requeued"
+    slurm.jobs = (job(restarts=0, submit_time=NOW + 8, command="/home/a/other.sh"),)
+    assert [(one.script, one.opportunistic, one.elastic) for one in known.snapshot().jobs] == [("", "", "")]
+
+
 @pytest.mark.parametrize(
     "entry", [[NOW, "maybe"], [NOW, 1], ["x", "restart"], [-1, "restart"], [NOW], "restart", [True, "no"]]
 )
