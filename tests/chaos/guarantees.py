@@ -63,11 +63,13 @@ class Shown:
 
 
 def grants(journal: sqlite3.Connection) -> list[Grant]:
-    """Return the runs in cells. A decision counts from the end of the job's previous run on, for a minute."""
+    """Return the runs in cells. A decision counts from the end of the job's previous run on, for a minute; not a start for which
+    the throttle of the array left no room: a killed slurmctld had shown another task as waiting."""
     rows = journal.execute(
         """select start.id, run.start, start.cells, min(start.began, coalesce((
           select min(one.began) from intent as one where one.cells != '' and one.began between run.start - 60 and run.start
             and one.began >= coalesce((select max(end) from run as old where old.key = run.key and old.restart < run.restart), 0)
+            and one.outcome not like 'not started: %JobArrayTaskLimit%'
             and (one.kind in ('preempt', 'resize') and one.beneficiary = start.id or one.kind = 'start' and one.key = start.key)
         ), start.began)) from intent as start join run on run.key = start.key and run.restart = start.restart
         where start.kind = 'start' and start.cells != '' and start.outcome like 'running%' and run.start > 0"""

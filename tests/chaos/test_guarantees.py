@@ -56,6 +56,12 @@ def test_a_grant_counts_from_the_first_preemption_for_the_job() -> None:
     assert found.decided == 1000.0
 
 
+@pytest.mark.parametrize(("reason", "decided"), [("JobArrayTaskLimit", 1004.0), ("Resources", 980.0)])
+def test_a_start_that_the_throttle_of_the_array_refused_does_not_count(reason: str, decided: float) -> None:
+    refused = (*START[:5], 980.0, f"not started: Slurm reports {reason}; tried again in 1 s", "gpu03=node")
+    assert [one.decided for one in grants(journal(refused, START, runs=(("k8", 0, 1005.0, 0.0),)))] == [decided]
+
+
 def test_decisions_for_an_earlier_run_do_not_count() -> None:
     again = ("k8", "8", 1, "start", "", 1030.0, "running: on gpu01:8", "gpu01=node")
     found = grants(journal(VICTIM, START, again, runs=(("k8", 0, 1005.0, 1020.0), ("k8", 1, 1031.0, 0.0))))
