@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.backends.interface import (
     Comments,
     JobRefused,
     NoSuchJob,
+    NotSignalled,
     RequestChange,
     SlurmJob,
     SlurmLoad,
@@ -256,7 +257,7 @@ class CommandsBackend:
         except TimedOut:
             if self.job(job_id).state != "RUNNING":
                 raise JobRefused(f"job {job_id}: is not running: nothing to signal") from None
-            raise JobRefused(f"job {job_id}: slurmctld answers, and does not signal it") from None
+            raise NotSignalled(f"job {job_id}: slurmctld answers, and does not signal it") from None
 
     def requeue(self, job_id: str) -> int:
         """Requeue a job; return the second of its run's end."""

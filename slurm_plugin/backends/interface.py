@@ -32,6 +32,10 @@ class JobRefused(TiresiasError):
     """Slurm refused this operation for this job now, with Slurm's own message; other jobs are not affected."""
 
 
+class NotSignalled(JobRefused):
+    """slurmctld does not deliver a signal to this running job now; whether the job got one is not known."""
+
+
 class NoSuchJob(JobRefused):
     """Slurm has no record of the job, or no longer."""
 

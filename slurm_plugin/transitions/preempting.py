@@ -6,9 +6,10 @@ A victim with a beneficiary also waits for the other victims, before the signal 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin.backends.interface import NotRequeueable, SlurmJob
+from tiresias.slurm_plugin.backends.interface import NotRequeueable, NotSignalled, SlurmJob
 from tiresias.slurm_plugin.state.intents import COUNTED, Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -61,7 +62,10 @@ class Preempting:
         return not (report.restart == intent.restart and report.ready)
 
     def _signal(self, intent: Intent, now: float) -> Result:
-        self._context.backend.signal(intent.id, self._context.config.signal)
+        with suppress(
+            NotSignalled
+        ):  # the program may have got it, or save for another reason; else the deadline ends this
+            self._context.backend.signal(intent.id, self._context.config.signal)
         return IntentStep.WAIT
 
     def _await_save(self, intent: Intent, now: float) -> Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob, SlurmUnavailable, TimedOut
+from tiresias.slurm_plugin.backends.interface import JobRefused, NotSignalled, SlurmJob, SlurmUnavailable, TimedOut
 
 Make = Callable[..., SlurmJob]
 
@@ -32,7 +32,7 @@ class StalledSlurm(CommandsBackend):
 def test_a_job_that_slurmctld_cannot_signal_is_refused(tmp_path: Path, running: Make) -> None:
     """The controller went on trying for five minutes, and no other job was started."""
     slurm = StalledSlurm(tmp_path, running(1005), running(1005))
-    with pytest.raises(JobRefused, match=r"^job 1: slurmctld answers, and does not signal it"):
+    with pytest.raises(NotSignalled, match=r"^job 1: slurmctld answers, and does not signal it"):
         slurm.signal("1", "USR2")
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import CONFIG, ActorHarness
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.interface import NotSignalled, SlurmJob
+from tiresias.slurm_plugin.state.intents import IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 
 Make = Callable[..., SlurmJob]
@@ -68,6 +69,20 @@ def test_a_lost_signal_is_sent_again(
     running_job.report = report
     running_job.poll(BEGAN + seconds)
     assert running_job.slurm.calls.count("signal") == signals
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_signal_that_slurmctld_does_not_deliver_is_no_refusal(running_job: ActorHarness, saves: bool) -> None:
+    """Measured on 22.05: the program saved all the same. One that does not runs on after the deadline."""
+    running_job.slurm.fail("signal", NotSignalled("slurmctld answers, and does not signal it"))
+    running_job.poll(BEGAN + CONFIG.deadline / 4)
+    assert running_job.slurm.calls.count("signal") == 2
+    assert [intent.step for intent in running_job.journal.open_intents()] == [IntentStep.WAIT]
+    if saves:
+        running_job.report_parked()
+    running_job.poll(BEGAN + CONFIG.deadline)
+    running_job.poll(BEGAN + CONFIG.deadline + 1)
+    assert (running_job.job.restarts, running_job.job.state) == ((1, "PENDING") if saves else (0, "RUNNING"))
 
 
 def test_a_hold_that_an_administrator_placed_during_the_run_stays(
