@@ -149,10 +149,23 @@ def noted(row: JobRow, intent: Intent) -> dict[str, Any] | None:
 
 def changes(kept: dict[str, Any], job: SlurmJob, typed: bool = False) -> str:
     """What a pin has changed, in words; "" for nothing. A `typed` pin changes the type of the GPUs."""
-    found = {name: getattr(job, name) for name in KEPT if name in kept and not (typed and name == "gpu_type")}
+    left_out = {"gpu_type"} if typed else set[str]()
+    if _shows_nodes_of_last_run(kept, job):
+        left_out.add("gpus")
+    found = {name: getattr(job, name) for name in KEPT if name in kept and name not in left_out}
     return ", ".join(
         f"{name.replace('_', ' ')} {kept[name]} to {value}" for name, value in found.items() if kept[name] != value
     )
+
+
+def _shows_nodes_of_last_run(kept: dict[str, Any], job: SlurmJob) -> bool:
+    """Return whether the record of a requeued job counts GPUs on the nodes of its last run, which were more.
+
+    22.05.8 does (measured), whatever its number of nodes is set to. The tasks of the record are those of the nodes that it gets.
+    """
+    each = kept.get("gpus_per_node") and kept.get("tasks_per_node")
+    is_same = all(kept.get(name) == getattr(job, name) for name in ("gpus_per_node", "tasks_per_node", "tasks"))
+    return bool(each and is_same and job.restarts and job.gpus > kept.get("gpus", job.gpus))
 
 
 def _is_plain(job: SlurmJob, count: int) -> bool:
