@@ -307,7 +307,7 @@ class EventLoop:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
         present = JobColumns(self._jobs.values())
         present.now = self.now
-        self._follow(self._policy.fitted(self._completions.completed(), present))
+        self._follow(self._policy.fitted(self._completions.completed(), present, self._capacity))
         self.allocator.follow(self._policy)
         self._changes.clear()
         self._rank_anew(self._jobs.values())

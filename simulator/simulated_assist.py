@@ -29,7 +29,7 @@ class SimulatedAssist(IncrementalPolicy):
         """mean_run: As of `SlurmQueue`."""
         self.mean_run, self.refit_at = mean_run, refit_at
 
-    def fitted(self, completed: Completed, there: Rows) -> SimulatedAssist:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> SimulatedAssist:
         """Return the policy with the mean run time of the completed jobs."""
         return SimulatedAssist(completed.mean_run(np.asarray(there.ran, np.float64)), next_fit(len(completed)))
 

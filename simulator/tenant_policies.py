@@ -46,9 +46,9 @@ class TenantPolicies(Policy):
         """Return the next turn of any tenant's policy."""
         return min(policy.turn(now, config) for policy in (self._default, *self._own.values()))
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return the policies, of which those whose time has come have learned from all completed jobs."""
-        learned = [_fitted(policy, completed, there) for policy in (self._default, *self._own.values())]
+        learned = [_fitted(policy, completed, there, cluster) for policy in (self._default, *self._own.values())]
         return TenantPolicies(learned[0], dict(zip(self._own, learned[1:], strict=True)), self._clusters)
 
     def _of_job(self, job: Rows) -> Policy:
@@ -57,5 +57,5 @@ class TenantPolicies(Policy):
         return self.of(self._clusters[row])
 
 
-def _fitted(policy: Policy, completed: Completed, there: Rows) -> Policy:
-    return policy.fitted(completed, there) if len(completed) >= policy.refit_at else policy
+def _fitted(policy: Policy, completed: Completed, there: Rows, cluster: int) -> Policy:
+    return policy.fitted(completed, there, cluster) if len(completed) >= policy.refit_at else policy

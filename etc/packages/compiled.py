@@ -43,6 +43,7 @@ MODULES = (
 # The same, with formulas that are also compiled for one job (`one_job.py`).
 FORMULAS = (
     "scheduler/estimates/age_buckets.py",
+    "scheduler/estimates/charged_gpus.py",
     "scheduler/estimates/size_hazards.py",
     "scheduler/rank/adaptive.py",
     "scheduler/rank/las_order.py",

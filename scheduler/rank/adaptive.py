@@ -2,8 +2,9 @@
 
 A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
 expected to cost: its GPUs over its index (`hazard`), which depends on its age, the seconds that it has held GPUs in all runs, and
-on its class of sizes (`size_hazards`). Names and users are not used; old completions are forgotten where the load changes
-(`forgetting`). A job whose program reports its progress is ranked by its remaining seconds instead, as far as its reports are
+on its class of sizes (`size_hazards`). Where few jobs fit into the cluster at once, the number of its GPUs counts less
+(`charged_gpus`). Names and users are not used; old completions are forgotten where the load changes (`forgetting`). A job whose
+program reports its progress is ranked by its remaining seconds instead, as far as its reports are
 trusted (`claims`). Where jobs report, new ones rank higher than their age suggests: a start shows soon how long such a job needs,
 and a long one can be preempted at once. An order by the Gittins index has the shortest mean response time in a queue with one
 server, and nearly so with many servers and setup times under heavy load (arXiv 2304.13231).
@@ -61,6 +62,7 @@ from tiresias.scheduler.elementwise import (
     whole,
 )
 from tiresias.scheduler.estimates.age_buckets import ENDS, bucket_of, end_of
+from tiresias.scheduler.estimates.charged_gpus import charged, drawn_to_mean
 from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S, coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
@@ -93,8 +95,9 @@ class Adaptive(IncrementalPolicy):
         forgetting: Forgetting = NOTHING_SEEN,
         mean_gpus: float = 1.0,
         reporting: float = 0.0,
+        drawn: float = 0.0,
     ) -> None:
-        self._prices, self._forgetting = _Prices(hazards, mean_gpus, reporting), forgetting
+        self._prices, self._forgetting = _Prices(hazards, mean_gpus, reporting, drawn), forgetting
         self.refit_at, self.release_rate = refit_at, release_rate
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
@@ -168,17 +171,20 @@ class Adaptive(IncrementalPolicy):
         return self._cost_in_words(job, config) + _waited_in_words(job, config)
 
     def _cost_in_words(self, job: Rows, config: PolicyConfig) -> str:
-        price = _price(job, job.state == _WAITING, config, self._prices)
+        price = f"a completion costs {_price(job, job.state == _WAITING, config, self._prices):,.0f} GPU-seconds"
+        if self._prices.drawn:
+            counted = charged(job.gpus, self._prices.mean_gpus, self._prices.drawn)
+            price += f", where its {job.gpus} GPUs count as {counted:,.1f}"
         claimed = job.claimed_remaining
         if claimed is not None and claimed == claimed:  # nan is not equal to itself
-            return f"about {claimed:,.0f} s left, as its program reports: a completion costs {price:,.0f} GPU-seconds"
-        return f"run time {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
+            return f"about {claimed:,.0f} s left, as its program reports: {price}"
+        return f"run time {job.ran:,.0f} s, after which {price}"
 
     def discount(self, jobs: Rows, config: PolicyConfig) -> Values:
         """Return by what the time that the job has waited multiplies its cost."""
         return _discount(jobs, config)
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return the policy that has learned from the ages of completed jobs and of the jobs in the cluster."""
         ages, held = completed.service / completed.gpus, there.ran
         forgetting = self._forgetting.after(ages, held)
@@ -186,8 +192,9 @@ class Adaptive(IncrementalPolicy):
         hazards = by_size(ages, completed.gpus, held, there.gpus, counted)
         rates = hazards.per_second.ravel()[cell_of(there.gpus, held)] * there.gpus
         release_rate = float(rates[there.state == _RUNNING].sum())
-        mean_gpus, reporting = _mean(completed.gpus, there.gpus), _reporting(held, there.claimed_remaining)
-        return Adaptive(hazards, next_fit(len(ages)), release_rate, forgetting, mean_gpus, reporting)
+        gpus, reporting = np.concatenate((completed.gpus, there.gpus)), _reporting(held, there.claimed_remaining)
+        drawn = drawn_to_mean(gpus, cluster, len(ages))
+        return Adaptive(hazards, next_fit(len(ages)), release_rate, forgetting, _mean(gpus), reporting, drawn)
 
 
 class _Prices:
@@ -196,10 +203,11 @@ class _Prices:
     Attributes:
         running: Of running jobs.
         mean_gpus: GPUs of all jobs, on average.
+        drawn: As of `charged`.
     """
 
-    def __init__(self, hazards: Hazards, mean_gpus: float, reporting: float) -> None:
-        self._hazards, self.mean_gpus, self._reporting = hazards, mean_gpus, reporting
+    def __init__(self, hazards: Hazards, mean_gpus: float, reporting: float, drawn: float) -> None:
+        self._hazards, self.mean_gpus, self._reporting, self.drawn = hazards, mean_gpus, reporting, drawn
         self.running = self._table(0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
         self._of_running: dict[int, list[float]] = {}
@@ -207,7 +215,8 @@ class _Prices:
     def of_running(self, gpus: int) -> list[float]:
         """Return the GPU-seconds per completion of running jobs of so many GPUs, by their bucket."""
         if gpus not in self._of_running:
-            self._of_running[gpus] = [self.running[cell] * gpus for cell in cells_of(gpus)]
+            counted = charged(gpus, self.mean_gpus, self.drawn)
+            self._of_running[gpus] = [self.running[cell] * counted for cell in cells_of(gpus)]
         return self._of_running[gpus]
 
     def waiting(self, cost: float) -> tuple[float, ...]:
@@ -251,7 +260,8 @@ def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, pl
 
 def _price(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
     """GPU-seconds that a completion of each job is expected to take."""
-    return _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config) * jobs.gpus
+    seconds = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config)
+    return seconds * charged(jobs.gpus, prices.mean_gpus, prices.drawn)
 
 
 def _to_complete(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
@@ -396,9 +406,7 @@ def _reporting(ran: Floats, claimed: Floats | None) -> float:
     return float(known.sum() / (len(known) + 1))
 
 
-def _mean(completed: Ints, there: Ints) -> float:
-    """Return the mean number of GPUs of completed jobs and of those in the cluster."""
-    gpus = np.concatenate((completed, there))
+def _mean(gpus: Ints) -> float:
     return float(gpus.mean()) if len(gpus) else 1.0
 
 

@@ -31,7 +31,7 @@ class ContinuousGittins(ContinuousLas):
             return super().keys(jobs, now, config, promoted)
         return 0, -self._index(jobs.attained)
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return the policy with the index of the completed jobs."""
         return ContinuousGittins(Distribution(completed.service).best, next_fit(len(completed)))
 

@@ -91,9 +91,9 @@ class FairPolicy(Policy):
         """Return the next moment at which the service of owners is counted, or the policy's turn."""
         return min(self.inner.turn(now, config), last_count(now, config.usage_period) + config.usage_period)
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return the fitted policy between owners."""
-        return type(self)(self.inner.fitted(completed, there))
+        return type(self)(self.inner.fitted(completed, there, cluster))
 
     def queue_limits(self, config: PolicyConfig) -> tuple[float, ...]:
         """Return those of the policy."""

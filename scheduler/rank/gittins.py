@@ -45,7 +45,7 @@ class Gittins(Las):
         """Its index changes with its service, up to the last queue."""
         return self._index is not None and queue_of(jobs.attained, config) < len(config.thresholds)
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return the policy with the index of the completed jobs."""
         return Gittins(Distribution(completed.service).within, next_fit(len(completed)))
 

@@ -72,7 +72,7 @@ class PluginPolicy(Policy):
         """Return `drains` of the package. Raises PluginError."""
         return self._try("drains", jobs, now, config)
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return `fitted` of the package, as a checked policy. Raises PluginError."""
         return _wrapped(replace(self._plugin, found=self._try("fitted", completed, there)))
 

@@ -187,8 +187,8 @@ class Policy(ABC):
         """The next moment at which the order is another one although no job's own change is due; inf for never."""
         return math.inf
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
-        """The policy that has learned from all completed jobs, and from those in the cluster."""
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
+        """The policy that has learned from all completed jobs, and from those in the cluster of so many GPUs; 0: not known."""
         return self
 
     def queue_limits(self, config: PolicyConfig) -> tuple[float, ...]:

@@ -101,12 +101,14 @@ class PartitionPools:
         failed = [f"{self._failure.words}; until a restart: policy las, {_REPLACEMENTS}"] if self._failure else []
         return [*failed, *self._alarms]
 
-    def learn(self, over: int, past: Callable[[], Completed], jobs: Jobs) -> None:
-        """Fit each policy to all completed jobs, as often as it requests. over: their number. past: reads them, which is slow."""
+    def learn(self, over: int, past: Callable[[], Completed], jobs: Jobs, gpus: int) -> None:
+        """Fit each policy to all completed jobs, as often as it requests.
+
+        over: their number. past: reads them, which is slow. gpus: of the cluster."""
         for config, policy in self._policies.items():
             if over >= policy.refit_at:
                 try:
-                    self._policies[config] = policy.fitted(past(), jobs)
+                    self._policies[config] = policy.fitted(past(), jobs, gpus)
                 except PluginError as error:
                     self._replace(_of_package(error))
                     return

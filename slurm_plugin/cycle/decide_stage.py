@@ -52,7 +52,7 @@ class DecideStage:
         profiles = self._services.profiles.poll(managed, slurm.time)
         snapshot = self._observed(context, slurm, managed, profiles)
         ledger = context.memory.ledger
-        context.pools.learn(ledger.over, ledger.past, snapshot.jobs)
+        context.pools.learn(ledger.over, ledger.past, snapshot.jobs, int(snapshot.nodes.gpus.sum()))
         plan, parts = self._planned(context, snapshot, slurm)
         if plan.preemptions and self._services.rules.refresh(self._services.clock(), RULES_BEFORE_PREEMPTION_S):
             snapshot = self._observed(context, slurm, managed, profiles)

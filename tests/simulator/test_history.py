@@ -31,7 +31,7 @@ class Observed(Adaptive):
         super().__init__()
         self.fits: list[Completed] = []
 
-    def fitted(self, completed: Completed, there: Rows) -> Policy:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         self.fits.append(completed)
         self.refit_at = len(completed) + 2
         return self

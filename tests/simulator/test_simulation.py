@@ -132,7 +132,7 @@ class Learner(Las):
     def __init__(self, seen: list[tuple[int, float]], refit_at: float = 1) -> None:
         self._seen, self.refit_at = seen, refit_at
 
-    def fitted(self, completed: Completed, there: Rows) -> Learner:
+    def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Learner:
         self._seen.append((len(completed), float(completed.service.sum())))
         assert len(completed.user) == len(completed.vc) == len(completed.model) == len(completed.gpus)
         return Learner(self._seen, 3 * len(completed))

@@ -73,6 +73,34 @@ def hour_jobs(count: int) -> Completed:
     return Completed(np.full(count, 2), services, np.zeros(count), nothing, nothing, nothing)
 
 
+def test_where_jobs_are_large_the_order_is_more_by_time(snapshot_of: Any) -> None:
+    """A job of 48 of 64 GPUs that ran for a minute, and one of 1 GPU that ran for longer: the first one ends sooner."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    waiting = [job("1", 48, ran=60.0, preempted=9.0), job("2", 1, ran=1000.0, preempted=8.0)]
+    snapshot = snapshot_of(waiting, [node(64)])
+    busy = snapshot_of([job("9", 64, JobState.RUNNING, ran=60.0, last_start=0.0)], [node(64)]).jobs
+    assert ranked(snapshot, policy=ADAPTIVE.fitted(pareto_jobs(1000, 4), busy, 64)) == ["2", "1"]
+    assert ranked(snapshot, policy=ADAPTIVE.fitted(pareto_jobs(1000, 48), busy, 64)) == ["1", "2"]
+    assert ranked(snapshot, policy=ADAPTIVE.fitted(pareto_jobs(10, 48), busy, 64)) == ["2", "1"]  # too few are known
+
+
+def test_words_name_the_gpus_that_count(snapshot_of: Any) -> None:
+    job, node = snapshot_of.Job, snapshot_of.Node
+    there = snapshot_of([job("1", 48, ran=60.0, preempted=9.0)], [node(64)]).jobs
+    policy = ADAPTIVE.fitted(pareto_jobs(900, 48), there, 64)
+    mean = (450 * 49 + 48) / 901
+    counted = 48 - 0.85 * 0.9 * (48 - mean)
+    assert f", where its 48 GPUs count as {counted:.1f}" in policy.standing(Row(there, 0), 0, 0.0, CONFIG)
+    assert "count as" not in ADAPTIVE.fitted(pareto_jobs(900, 8), there, 64).standing(Row(there, 0), 0, 0.0, CONFIG)
+
+
+def pareto_jobs(count: int, most: int) -> Completed:
+    """As many jobs of 1 GPU as of `most`, both with a Pareto distribution of shape 1: the rank follows from the age."""
+    gpus, nothing = np.resize([1, most], count), ("",) * count
+    ages = 30.0 / (1.0 - (np.arange(count) // 2 + 0.5) / (count / 2))
+    return Completed(gpus, gpus * ages, np.zeros(count), nothing, nothing, nothing)
+
+
 def test_it_learns_ever_less_often() -> None:
     policy: Policy = Adaptive()
     fits = []
