@@ -261,7 +261,7 @@ def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, pl
 def _price(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
     """GPU-seconds that a completion of each job is expected to take."""
     seconds = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config)
-    return seconds * charged(jobs.gpus, prices.mean_gpus, prices.drawn)
+    return seconds * (charged(jobs.gpus, prices.mean_gpus, prices.drawn) if prices.drawn else jobs.gpus)
 
 
 def _to_complete(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
