@@ -79,9 +79,13 @@ def choices_at(noted: list[tuple[int, str]], submit: int) -> set[str]:
 
 
 def sizes_at(noted: list[tuple[int, str]], submit: int) -> set[str]:
-    """Return the sizes that what was submitted then can have: several where others were noted at about that time."""
+    """Return the sizes that what was submitted then can have: several where others were noted at about that time.
+
+    Before the first elastic job of a script nothing is noted, so that a job at about that time may have a fixed size.
+    """
     before = [one for since, one in noted if since < submit - SKEW][-1:]
-    return {*before, *(one for since, one in noted if submit - SKEW <= since <= submit + SKEW)}
+    about = {one for since, one in noted if submit - SKEW <= since <= submit + SKEW}
+    return {*(before or ([elastic_sizes.FIXED] if about else [])), *about}
 
 
 def note(root: Path, of: str, script: str, choice: str = "", elastic: str = "") -> None:

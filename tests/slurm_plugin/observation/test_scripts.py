@@ -233,10 +233,13 @@ def test_whatever_a_user_writes_is_read(content: Any) -> None:
     [
         ([], set()),
         ([(NOW - 500, "1-4")], {"1-4"}),
-        ([(NOW, "1-4")], {"1-4"}),
+        # the first elastic job of a script, and one of a fixed size just before it, of which nothing is noted
+        ([(NOW, "1-4")], {"1-4", "fixed"}),
+        ([(NOW + 2, "1-4")], {"1-4", "fixed"}),
+        ([(NOW + 3, "1-4")], set()),
         ([(NOW - 500, "1-4"), (NOW, "2-8")], {"1-4", "2-8"}),
-        ([(NOW - 1, "1-4"), (NOW, "2-8")], {"1-4", "2-8"}),
-        ([(NOW - 1, "1-4"), (NOW + 2, "fixed")], {"1-4", "fixed"}),
+        ([(NOW - 1, "1-4"), (NOW, "2-8")], {"1-4", "2-8", "fixed"}),
+        ([(NOW - 500, "2-8"), (NOW - 1, "1-4"), (NOW + 2, "fixed")], {"1-4", "2-8", "fixed"}),
         ([(NOW - 500, "1-4"), (NOW + 50, "2-8")], {"1-4"}),
     ],
 )
