@@ -64,7 +64,7 @@ class Starting:
         if row.unpinnable:  # found by a controller that was killed before it could act on it
             return self._leave_to_slurm(row, row.unpinnable)
         own, kept = self._own_request(intent, row, job)
-        ways = pins.ways(own, len(intent.nodes), job.tasks, self._hides_limit(own))
+        ways = pins.ways(own, len(intent.nodes), job.tasks, self._hides_limit(row, own))
         servers = _servers(intent, row, own)
         if own_size.is_other(row, own, intent.nodes, servers):
             sized = own_size.resized(own, intent.nodes, own_size.server_counts(row), servers)
@@ -73,12 +73,14 @@ class Starting:
             return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed))
         return None
 
-    def _hides_limit(self, own: SlurmJob) -> bool:
-        """Return whether the record of a job may lack the most nodes that its owner requested.
+    def _hides_limit(self, row: JobRow, own: SlurmJob) -> bool:
+        """Return whether the record of a job may lack the most nodes that its owner requested. So a pin must not set them.
 
-        slurmctld shows 0 for it from its start on, whatever it keeps to (measured on 24.11 and 26.05). So a pin must not set it.
+        slurmctld shows 0 for them from its start on, whatever it keeps to (measured on 24.11 and 26.05). 22.05 does so, too, where
+        the node of a run failed that Slurm had started itself, so that no record of the waiting job was seen.
         """
-        return not own.max_nodes and self._context.backend.booted() >= own.submit_time
+        is_met_late = bool(own.restarts) and pins.way(row) in ("", pins.ONLY)
+        return not own.max_nodes and (is_met_late or self._context.backend.booted() >= own.submit_time)
 
     def _resized(
         self, intent: Intent, row: JobRow, job: SlurmJob, own: SlurmJob, kept: dict[str, Any], now: float

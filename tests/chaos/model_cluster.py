@@ -33,7 +33,7 @@ class ModelCluster:
         self.after_call: Callable[[str], None] = lambda operation: None
         self.shown: list[ModelRun] = []  # in the last snapshot
         self.forgotten_requests: list[str] = []  # jobs that got another limit of their nodes back than their owners'
-        self._saved: dict[str, tuple[str, str, tuple[str, ...], float]] = {}
+        self._saved: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...], float]] = {}
         self._root = control_root
 
     # -- what users, admins and nodes do ------------------------------------------------------------------------------
@@ -68,6 +68,7 @@ class ModelCluster:
         for job in self.jobs.values():
             if job.state == "RUNNING" and any(share.node == node for share in job.shares):
                 self._requeue(job)
+                job.hides_limit = True
 
     def purge(self, job: ModelJob) -> None:
         if job.over:
@@ -87,7 +88,7 @@ class ModelCluster:
     def save_state(self) -> None:
         """What slurmctld shows when it is killed next."""
         self._saved = {
-            job.id: (job.key, job.holder, job.pin, job.begin_time)
+            job.id: (job.key, job.holder, job.pin, job.only, job.begin_time)
             for job in self.jobs.values()
             if job.state == "PENDING"
         }
@@ -98,12 +99,18 @@ class ModelCluster:
         found, self.boot = list[str](), self.now
         for job in self.jobs.values():
             job.hides_limit = job.state == "PENDING"
-            key, *before = self._saved.get(job.id, ("", "", (), 0.0))
-            if job.state == "PENDING" and job.pin and not job.holder and key == job.key and before[0] == CONTROLLER:
-                after = (CONTROLLER, job.pin, job.begin_time)
-                job.holder, job.pin, job.begin_time = after if halfway else before  # type: ignore[assignment]
+            key, *before = self._saved.get(job.id, ("", "", (), (), 0.0))
+            if (
+                job.state == "PENDING"
+                and job.is_pinned
+                and not job.holder
+                and key == job.key
+                and before[0] == CONTROLLER
+            ):
+                after = (CONTROLLER, job.pin, job.only, job.begin_time)
+                job.holder, job.pin, job.only, job.begin_time = after if halfway else before  # type: ignore[assignment]
                 found.append(job.id)
-            elif job.pin and job.holder == ADMIN:
+            elif job.is_pinned and job.holder == ADMIN:
                 job.holder = ""
         return found
 
@@ -151,7 +158,7 @@ class ModelCluster:
 
     def _placement(self, job: ModelJob) -> tuple[NodeShare, ...]:
         free = self._free()
-        nodes = job.pin or tuple(sorted(free, key=lambda node: free[node]))
+        nodes = job.pin or job.only or tuple(sorted(free, key=lambda node: free[node]))
         left, shares = job.gpus, []
         for place, node in enumerate(nodes):
             least = len(nodes) - place - 1 if job.pin else 0  # an exact pin uses all of its nodes

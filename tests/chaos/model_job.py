@@ -55,8 +55,9 @@ class ModelJob:
     start_time: int = 0
     end_time: int = 0
     max_nodes: int = 0
-    hides_limit: bool = False  # its record shows no max_nodes: slurmctld was started since
-    pin: tuple[str, ...] = ()
+    hides_limit: bool = False  # its record shows no max_nodes: slurmctld was started since, or its node failed
+    pin: tuple[str, ...] = ()  # required nodes, which are as many as it gets
+    only: tuple[str, ...] = ()  # the nodes that it does not exclude; () for all
     shares: tuple[NodeShare, ...] = ()
     saving_until: float = 0.0
     parked_until: float = 0.0
@@ -71,6 +72,16 @@ class ModelJob:
     def shown_limit(self) -> int:
         """max_nodes as the record has it."""
         return 0 if self.hides_limit else len(self.pin) or self.max_nodes
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether its record shows the controller's pin."""
+        return bool(self.pin or self.only)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The excluded nodes of its record."""
+        return tuple(node for node in NODES if node not in self.only) if self.only else ()
 
     @property
     def completing(self) -> bool:

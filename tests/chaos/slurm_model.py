@@ -90,7 +90,7 @@ class SlurmModel(ModelCluster):
             begin_time=int(job.begin_time), start_time=0 if job.state == "PENDING" else job.start_time,
             end_time=job.end_time if job.state in ENDED else 0, time_limit=0, gpus=job.gpus, gpu_type="", gpus_per_node=0,
             min_nodes=len(job.pin) or 1, max_nodes=job.shown_limit, cpus=job.gpus, memory_per_node=0,
-            memory_per_cpu=100, features="", required_nodes=job.pin, excluded_nodes=(),
+            memory_per_cpu=100, features="", required_nodes=job.pin, excluded_nodes=job.excluded,
             shares=job.shares if running or job.completing else (), requeue=True, batch=True, reservation="",
             dependency="", exit_code=-1, tasks=job.gpus,
         )  # fmt: skip
@@ -117,7 +117,7 @@ class SlurmModel(ModelCluster):
         self._do("begin_now", job_id, self._begin_now)
 
     def pin(self, job_id: str, change: RequestChange) -> None:
-        self._do("pin", job_id, lambda job: self._pin(job, change.required or change.only or ()))
+        self._do("pin", job_id, lambda job: self._pin(job, change))
 
     def prioritize(self, job_id: str) -> None:
         self._do("prioritize", job_id, self._prioritize)
@@ -175,10 +175,10 @@ class SlurmModel(ModelCluster):
         assert job.state == "PENDING", f"job {job.id}: a begin time of one that is {job.state}"
         job.begin_time = self.now
 
-    def _pin(self, job: ModelJob, nodes: Sequence[str]) -> None:
+    def _pin(self, job: ModelJob, change: RequestChange) -> None:
         assert job.state == "PENDING", f"job {job.id}: a pin under a job that is {job.state}"
         assert not job.completing, f"job {job.id}: started while it is cleaned up"
-        job.pin = tuple(nodes)
+        job.pin, job.only = change.required or job.pin, change.only or job.only
         job.begin_time = self.now
 
     def _prioritize(self, job: ModelJob) -> None:
@@ -191,7 +191,8 @@ class SlurmModel(ModelCluster):
         assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
         if change.nodes is not None and change.nodes[1] != job.max_nodes:
             self.forgotten_requests.append(f"{job.id}: {change.nodes}, not {job.max_nodes}")
-        job.pin = ()
+        job.pin = job.pin if change.required is None else change.required
+        job.only = job.only if change.excluded is None else ()
 
     def _signal(self, job: ModelJob) -> None:
         if job.state != "RUNNING":

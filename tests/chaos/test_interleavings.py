@@ -121,7 +121,7 @@ class Interleavings(MortalController):
     @rule(pick=picks, nodes=st.integers(0, 2))
     def modify(self, pick: int, nodes: int) -> None:
         job = self._pick(pick)
-        if job.state == "PENDING" and not job.pin:  # under a pin its owner reads the controller's request
+        if job.state == "PENDING" and not job.is_pinned:  # under a pin its owner reads the controller's request
             job.max_nodes = nodes if nodes * GPUS >= job.gpus else NO_LIMIT
             job.hides_limit = False
 
@@ -134,7 +134,9 @@ class Interleavings(MortalController):
 
     def _resembles_own_hold(self, job: ModelJob) -> bool:
         """After a start that slurmctld may have forgotten, or a release that found the state's disk full."""
-        return bool(job.pin and self.slurm.boot) or (job.holder != CONTROLLER and self._alive().get(job.id, False))
+        return bool(job.is_pinned and self.slurm.boot) or (
+            job.holder != CONTROLLER and self._alive().get(job.id, False)
+        )
 
 
 class MoreInterleavings(Interleavings):
