@@ -76,8 +76,8 @@ class Starting:
     def _hides_limit(self, row: JobRow, own: SlurmJob) -> bool:
         """Return whether the record of a job may lack the most nodes that its owner requested. So a pin must not set them.
 
-        slurmctld shows 0 for them from its start on, whatever it keeps to (measured on 24.11 and 26.05). 22.05 does so, too, where
-        the node of a run failed that Slurm had started itself, so that no record of the waiting job was seen.
+        slurmctld shows 0 for them from its start on, whatever it keeps to (measured on 24.11 and 26.05). 22.05.8 does so after
+        each run as well (measured): where Slurm itself started the first one, no record of the waiting job may have been seen.
         """
         is_met_late = bool(own.restarts) and pins.way(row) in ("", pins.ONLY)
         return not own.max_nodes and (is_met_late or self._context.backend.booted() >= own.submit_time)

@@ -16,8 +16,8 @@ service_wrong    service.py
 A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued
 run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
 of a job that it is about to launch for a stray one and removes it, once in thousands of launches ("Purging vestigial job
-script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back. What befalls the
-jobs of such a moment, in ways of lost, twice, redone and ledger_*, is counted apart, as by_slurm.
+script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back, as 22.05 does any
+job. What befalls the jobs of such a moment, in ways of lost, twice, redone and ledger_*, is counted apart, as by_slurm.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ INVARIANTS = (
 BY_SLURM = "by_slurm"
 PURGED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*Purging vestigial job script \S*/job0*(?P<job>[0-9]+)/")
 GPUS = re.compile(r"gres/gpu=(\d+)")
+WITHOUT_END_TIME = "22.05"  # releases that pass no SLURM_JOB_END_TIME (wrappers/time_limit.py)
 TIME_TO_ASK = 15.0  # seconds before its time limit in which a job asks for its requeue, again and again
 SHORTEST_SEEN = 3.0  # seconds: a shorter run may begin and end between two polls of the controller
 
@@ -71,10 +72,11 @@ class LoggedRun:
         times = [moment for job, moment in purged if job == self.raw]
         return self.state == "FAILED" and any(self.start - 1 <= moment <= self.end + 1 for moment in times)
 
-    def ended_without_requeue(self, absent: Iterable[tuple[float, float]]) -> bool:
-        """Whether it ended at its limit while slurmctld, away in the times `absent`, could not requeue it."""
+    def ended_without_requeue(self, absent: Iterable[tuple[float, float]], version: str) -> bool:
+        """Whether it ended at its limit while slurmctld, away in the times `absent`, could not requeue it, or passed it no end."""
         last = self.start + self.limit - TIME_TO_ASK
-        return self.state == "TIMEOUT" and any(first <= last and self.end <= back + 2 for first, back in absent)
+        is_away = any(first <= last and self.end <= back + 2 for first, back in absent)
+        return self.state == "TIMEOUT" and (is_away or version.startswith(WITHOUT_END_TIME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +151,14 @@ class Check:
         self._scene, self._blind, self._ahead = scene, troubles.blind, troubles.ahead
         self.logged = logged_runs(scene.cluster.log / "jobcomp.log")
         purged = purged_scripts(scene.cluster.log.glob("gpu*.log"))
-        by_slurm = [
-            run for run in self.logged if run.lost_its_script(purged) or run.ended_without_requeue(troubles.absent)
-        ]
+        version = scene.cluster.slurm_version
+        at_limit = {run.name for run in self.logged if run.ended_without_requeue(troubles.absent, version)}
+        unscripted = {run.name for run in self.logged if run.lost_its_script(purged)}
         unlisted = {
             name for name, job in scene.submitted().items() if any(a <= job.time <= b for a, b in troubles.unlisted)
         }
         unindexed = unindexed_jobs(scene.cluster.log / "slurmctld.log", sampler.name)
-        self.shaken = troubles.shaken | unlisted | unindexed | {run.name for run in by_slurm}
+        self.shaken = troubles.shaken | unlisted | unindexed | at_limit | unscripted
         journal = scene.journal()
         self.journal = journal
         self._journaled = journaled_runs(journal)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.checks import LoggedRun
 from tests.chaos.idle import BOUND, idle
 from tests.chaos.preemptions import REACH, Requeue, Victim, in_vain, redone, requeues, victims
 from tests.chaos.samples import Sample, Waiting, _free, controller_outages
@@ -58,6 +59,24 @@ def test_a_run_that_others_ended_may_redo_steps() -> None:
 def test_a_task_of_an_array_is_found_by_its_number() -> None:
     found = [Requeue(150.0, "7_2", 0, 1.0)]
     assert len(redone(found, DEADLINE, {"train_2": result(0, 5)}, lambda *_: "train")) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "absent", "by_slurm"),
+    [
+        ("22.05.8", "TIMEOUT", [], True),
+        ("22.05.8", "FAILED", [], False),
+        ("26.05.5", "TIMEOUT", [], False),
+        ("26.05.5", "TIMEOUT", [(140.0, 165.0)], True),
+        ("26.05.5", "TIMEOUT", [(110.0, 130.0)], False),
+    ],
+)
+def test_a_run_that_slurm_ends_at_its_limit_without_a_warning_is_slurms_own_loss(
+    version: str, state: str, absent: list[tuple[float, float]], by_slurm: bool
+) -> None:
+    """22.05 passes no end of the run: no job saves before its limit."""
+    run = LoggedRun("6", 6, "train", state, submit=99, start=100, end=165, limit=60.0, managed=True, gpus=2)
+    assert run.ended_without_requeue(absent, version) == by_slurm
 
 
 VICTIM = Victim("7", "8", 1000.0)

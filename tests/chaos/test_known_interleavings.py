@@ -89,7 +89,7 @@ def test_a_preemption_ends_before_the_next_start_of_its_job() -> None:
 
 
 def test_a_limit_that_a_failed_node_hides_is_kept() -> None:
-    """Slurm starts a job while no controller runs, and its node fails: the record of the requeued job shows no most nodes."""
+    """Slurm starts a job while no controller runs, and its node fails: 22.05 shows no most nodes of a requeued job."""
     with history(Interleavings) as machine:
         machine._do(Controller.release)
         machine._die()
