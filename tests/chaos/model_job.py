@@ -55,7 +55,7 @@ class ModelJob:
     start_time: int = 0
     end_time: int = 0
     max_nodes: int = 0
-    hides_limit: bool = False  # its record shows no max_nodes: slurmctld was started since, or its node failed (22.05: after any requeue)
+    hides_limit: bool = False  # its record shows no max_nodes: a new slurmctld, a failed node (22.05: any requeue)
     pin: tuple[str, ...] = ()  # required nodes, which are as many as it gets
     only: tuple[str, ...] = ()  # the nodes that it does not exclude; () for all
     shares: tuple[NodeShare, ...] = ()
