@@ -130,6 +130,7 @@ class Jobs:
         opportunistic: It may run beyond the cells of its virtual cluster, where it can be preempted; neutral: True.
         reclaimable: A running job that may be preempted for the owner of the cells on which it runs opportunistically, whatever
             protects it from preemption by a policy; neutral: `movable`.
+        saves: It is known to save when it is preempted; neutral: True.
         seconds_by_size: Predicted seconds of training left of each job by its size, shape (servers + 1, workers + 1) each; a job
             without parameter servers has one row, its workers are its GPUs. A server takes a GPU as a worker does. nan or inf:
             not possible or not known. None, the neutral value: no prediction.
@@ -186,6 +187,7 @@ class Jobs:
     claim_trust: Floats | None = None
     opportunistic: Bools | None = None
     reclaimable: Bools | None = None
+    saves: Bools | None = None
     seconds_by_size: tuple[Floats | None, ...] | None = None
     uncertain: Bools | None = None
     servers: Ints | None = None

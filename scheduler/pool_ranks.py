@@ -53,6 +53,7 @@ class PooledJobs:
         jobs: All jobs, as their pools see them.
         pool: Index of each job's pool, shape (jobs,); -1: it is in none.
         stages: Configuration and policy of each pool.
+        as_ranked: All jobs as policies see them in whose order running jobs come first (`Policy.ranks_running_first`).
         known: Keys of the jobs at this time, as others see them; None: none are known.
         computed: The newest keys of all jobs that have been computed here.
     """
@@ -64,7 +65,10 @@ class PooledJobs:
         pool: Ints,
         stages: Sequence[tuple[PolicyConfig, Policy]],
         known: KnownKeys | None = None,
+        as_ranked: Jobs | None = None,
     ) -> None:
+        """`as_ranked`: None: as `jobs`."""
+        self.as_ranked = jobs if as_ranked is None else as_ranked
         self.time, self.jobs, self.pool, self.stages, self.known = time, jobs, pool, stages, known
         self.computed: KnownKeys | None = None
 
@@ -202,8 +206,9 @@ def _has_keys(policy: Policy) -> bool:
 
 def _sort_keys(pooled: PooledJobs, alike: AlikePools, rows: Ints) -> tuple[SortKeys, Bools]:
     """Return the keys of some of the jobs, and which are promoted. For most of them, those of all are computed."""
-    policy, jobs, known = alike.policy, pooled.jobs, pooled.known
+    policy, known = alike.policy, pooled.known
     assert isinstance(policy, IncrementalPolicy), "as `ranked` has it"
+    jobs = pooled.as_ranked if policy.ranks_running_first(alike.config) else pooled.jobs
     few = len(rows) * _FEW_SHARE < len(jobs)
     if not few and known is not None and known.policy is policy and known.config == alike.config:
         return known.of(jobs, rows)

@@ -51,6 +51,10 @@ class FairPolicy(Policy):
         level = 0 if excess is None else level_of(known(excess, 0.0) * self.inner.discount(jobs, config) + cost)
         return where(self.inner.starves(jobs, now, config, promoted), _BEFORE_ALL, level)
 
+    def ranks_running_first(self, config: PolicyConfig) -> bool:
+        """Return what the policy does."""
+        return self.inner.ranks_running_first(config)
+
     def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
         """Return those of the policy."""
         return self.inner.starves(jobs, now, config, promoted)

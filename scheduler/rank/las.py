@@ -31,6 +31,10 @@ class Las(IncrementalPolicy):
 
     has_queues = True
 
+    def ranks_running_first(self, config: PolicyConfig) -> bool:
+        """Return whether the option `in_queue_order` says so."""
+        return config.in_queue_order == "running_first"
+
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the queue, then the order inside the queue."""
         queue = las_order.current_queue(jobs, config, promoted)

@@ -149,6 +149,10 @@ class Policy(ABC):
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
         """The order of all jobs of the snapshot."""
 
+    def ranks_running_first(self, config: PolicyConfig) -> bool:
+        """Whether a running job comes before waiting ones of its queue, and after those that started before it."""
+        return False
+
     def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Whether the job's service and waiting time now start anew (section 3.2.3)."""
         return False

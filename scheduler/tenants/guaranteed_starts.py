@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Ints, JobState, Rebind, Request, Snapshot, Start
+from tiresias.scheduler.place.free_capacity import COUNTED
 from tiresias.scheduler.place.selected_parts import is_of_type, only_part
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
 from tiresias.scheduler.tenants.cell_holders import CellHolders
@@ -16,6 +17,7 @@ from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_re
 from tiresias.scheduler.tenants.held_parts import parts_of_gpus
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
 from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE
+from tiresias.scheduler.tenants.sparing_starts import PreemptingStart, SparingStarts
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
 from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
@@ -83,6 +85,7 @@ class HardwareBinding:
         self._refused: dict[str, frozenset[PhysicalCell]] = {"": frozenset()}
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
+        self._preempting: list[PreemptingStart] = []
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         """Return what the decisions mean on the hardware."""
@@ -114,7 +117,21 @@ class HardwareBinding:
         )
         for decision, start in waiting:
             self._bind(found, victims, start.job, decision.chosen(start))
+        self._spare(found, victims)
         return found
+
+    def _spare(self, found: GuaranteedStarts, victims: OpportunisticVictims) -> None:
+        """Let jobs start on free GPUs beyond their cells where that spares others."""
+        if not self._preempting:
+            return
+        nodes, held = self._snapshot.nodes, self._snapshot.allocations
+        guaranteed = np.zeros(len(nodes), np.bool_)
+        guaranteed[held.node[~self._without_cells(found.cells)[held.job]]] = True
+        starts = SparingStarts(nodes, found.demand, victims, guaranteed).of(self._preempting)
+        moved = {start.job for start in starts}
+        found.starts += starts
+        found.reserved = [start for start in found.reserved if start.job not in moved]
+        found.preempted = {job: other for job, other in found.preempted.items() if other not in moved}
 
     def _runs(self, job: str) -> bool:
         return int(self._snapshot.jobs.state[self._row[job]]) != JobState.WAITING
@@ -125,11 +142,15 @@ class HardwareBinding:
 
     def _removable(self, cells: Mapping[str, tuple[str, ...]]) -> Bools:
         """Return the jobs without cells that may be preempted or release their GPUs, shape (jobs,)."""
-        rows = [self._row[job] for job in cells]
-        removable: Bools = self._holders.without_cells.copy()
-        removable[rows] = [not owned for owned in cells.values()]
+        removable = self._without_cells(cells)
         removable &= self._movable
         return removable
+
+    def _without_cells(self, cells: Mapping[str, tuple[str, ...]]) -> Bools:
+        """Return the jobs with GPUs and no cells, shape (jobs,). `cells`: of those whose cells change."""
+        found: Bools = self._holders.without_cells.copy()
+        found[[self._row[job] for job in cells]] = [not owned for owned in cells.values()]
+        return found
 
     def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
         """Give a running job cells where it runs, or keep cells free for it."""
@@ -168,6 +189,8 @@ class HardwareBinding:
         now = now and found.demand.free_now([name for name, _ in start.nodes])
         (found.starts if now else found.reserved).append(start)
         found.preempted |= dict.fromkeys(preempted, job)
+        if preempted and len(start.nodes) == 1 and self._may_spare(row):
+            self._preempting.append(PreemptingStart(start, request, preempted))
 
     def _named(self, job: str, placement: FoundPlacement) -> Start:
         """Return the start by the names of its nodes, with the type of the owned cell and the GPUs of each part there."""
@@ -219,6 +242,11 @@ class HardwareBinding:
         names = placement_users(placement)
         movable = all(name in self._row and self._movable[self._row[name]] for name in names)
         return not names or (movable and not self._free_only(row))
+
+    def _may_spare(self, row: int) -> bool:
+        """Return whether a job may start beyond its cells while it could start in them: its preemption there loses no work."""
+        saves, has_parts = self._snapshot.jobs.saves, self._snapshot.nodes.free.amount.shape[1] > COUNTED
+        return bool(self._may_stay[row]) and (saves is None or bool(saves[row])) and not has_parts
 
     def _free_only(self, row: int) -> bool:
         free_only = self._snapshot.jobs.free_only

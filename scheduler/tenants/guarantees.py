@@ -57,7 +57,9 @@ class GuaranteeTracker:
         for row in _rows(snapshot, self._since, JobState.RUNNING):
             self._ran(snapshot, row, limit_s)
         rows = [*_fitting(snapshot, plan), *_rows(snapshot, self._since, JobState.STARTING)]
-        rows += [row for row in _rows(snapshot, self._since, JobState.WAITING) if _is_retried(snapshot, row)]
+        begun = {start.job for start in plan.starts}  # also on GPUs beyond the cells
+        waits = _rows(snapshot, self._since, JobState.WAITING)
+        rows += [row for row in waits if _is_retried(snapshot, row) or snapshot.jobs.id[row] in begun]
         row_of = {snapshot.jobs.id[row]: row for row in rows}
         self._since = {job: self._since.get(job, snapshot.time) for job in row_of}
         for job, since in self._since.items():

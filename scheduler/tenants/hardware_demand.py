@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import sub
 
 import numpy as np
 
@@ -93,6 +94,21 @@ class HardwareDemand:
             return False
         self._promised.update(shares)
         return True
+
+    def withdraw(self, request: Request, placement: Sequence[tuple[str, int]]) -> None:
+        """Take back what was promised to a placement."""
+        for name, gpus in placement:
+            row = self._row[name]
+            self._promised[row] = list(map(sub, self._promised[row], amounts(request, gpus)))
+
+    def promised_rows(self) -> list[int]:
+        """Return the rows of the nodes of which something is promised."""
+        return list(self._promised)
+
+    def left(self) -> Floats:
+        """Return what is free on each node and promised to no job, shape (nodes, 3): GPUs, CPUs, MiB. Below 0: jobs release it."""
+        found: Floats = self._free - self.promised
+        return found
 
     def row(self, name: str) -> int:
         """Return the row of a node."""

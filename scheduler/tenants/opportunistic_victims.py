@@ -202,6 +202,25 @@ class OpportunisticVictims:
             self._preempted.add(job)
             self._available.clear()
 
+    def spare(self, victims: Sequence[str]) -> bool:
+        """Count victims as not preempted if all that is promised becomes free without them. Returns whether it does.
+
+        For the end of a decision: no later placement of it preempts them.
+        """
+        if not all(self._suffices(row, victims) for row in self._demand.promised_rows()):
+            return False
+        self._preempted.difference_update(victims)
+        self._available.clear()
+        return True
+
+    def _suffices(self, row: int, kept: Sequence[str]) -> bool:
+        """Return whether a node can give what is promised there if these jobs are not preempted."""
+        held = [held for job, held in self._held.on(row).items() if job in kept]
+        promised = self._demand.with_promised(row, (0.0,) * COUNTED)
+        return (
+            not held or _short([sum(each) for each in zip(promised, *held, strict=True)], self._there(row)) <= _ROUNDING
+        )
+
     def _missing(self, found: FoundPlacement, request: Request) -> list[str]:
         """Return the jobs to preempt so that what is promised on the nodes, and what `request` takes there, becomes free.
 

@@ -69,6 +69,7 @@ def decide_owners(
     only_times_differ: bool = False,
     unchanged: Callable[[PooledJobs], UnchangedPools | None] | None = None,
     expect: Callable[[Sequence[str]], object] | None = None,
+    as_ranked: Jobs | None = None,
 ) -> OwnersDecision:
     """Decide on each VC in turn.
 
@@ -83,6 +84,7 @@ def decide_owners(
         only_times_differ: Whether they see what they saw then but for service and times.
         unchanged: Returns the VCs of which this holds; None: it is not known.
         expect: Called with the VCs whose snapshots are needed.
+        as_ranked: As of `PooledJobs`.
     """
     pools, queues, configs = list[NodePool](), 0, dict[int, PolicyConfig]()
     for tenant in tenants:
@@ -92,7 +94,8 @@ def decide_owners(
             pools.append(NodePool(rows, np.empty(0, np.int64), config, tenant.policy, queues))
             queues += len(tenant.config.limits) + 1
     names = of_jobs.owners
-    pooled = PooledJobs(snapshot.time, seen, of_jobs.of_owner, [(pool.config, pool.policy) for pool in pools])
+    stages = [(pool.config, pool.policy) for pool in pools]
+    pooled = PooledJobs(snapshot.time, seen, of_jobs.of_owner, stages, as_ranked=as_ranked)
     found = decide_each(
         pooled,
         pools,
@@ -117,6 +120,20 @@ def seen_by_owners(jobs: Jobs, holds: Bools) -> Jobs:
     outside = ((jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)) & ~holds
     state = np.where(outside, int(JobState.WAITING), jobs.state)
     return replace(jobs, state=state, eligible=jobs.eligible | outside)
+
+
+def ranked_by_owners(snapshot: Snapshot, seen: Jobs) -> Jobs:
+    """Return all jobs as policies rank them that rank running jobs first.
+
+    A job that runs and holds nothing of what its VC owns ranks as one that has just started: after those that hold some of it,
+    and before waiting jobs of its queue. So it is given what becomes free, and no job is preempted. If a waiting job were given
+    that, two jobs of the VC would run, and the GPUs of one of them would be another job's.
+    """
+    jobs = snapshot.jobs
+    runs = (jobs.state != JobState.WAITING) & (seen.state == JobState.WAITING)
+    if not runs.any():
+        return seen
+    return replace(seen, state=jobs.state, last_start=np.where(runs, snapshot.time, seen.last_start))
 
 
 def positions(count: int, rows: Ints) -> Ints:

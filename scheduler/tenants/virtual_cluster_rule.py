@@ -37,6 +37,7 @@ from tiresias.scheduler.tenants.tenant_decision import (
     OwnersDecision,
     TenantDecision,
     decide_owners,
+    ranked_by_owners,
     seen_by_owners,
 )
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
@@ -164,6 +165,7 @@ class VirtualClusterRule:
             only_times_differ,
             unchanged,
             own.expect,
+            ranked_by_owners(snapshot, seen),
         )
         self._view = OwnersView(snapshot, holders, own.hardware, found.pools.ranks.pooled, changed)
         return found

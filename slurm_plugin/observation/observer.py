@@ -273,6 +273,7 @@ class Observer:
             claim_trust=_filled(len(ids), 1.0, {at: one.weight for at, one in claims.items()}),
             opportunistic=beyond.opportunistic,
             reclaimable=beyond.reclaimable,
+            saves=beyond.saves,
             seconds_by_size=tuple(one and one.seconds for one in predicted) if any(predicted) else None,
             uncertain=np.array([one is not None and one.uncertain for one in predicted], dtype=bool)
             if any(predicted)

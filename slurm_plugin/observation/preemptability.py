@@ -70,6 +70,7 @@ class Beyond(NamedTuple):
 
     opportunistic: Bools | None = None
     reclaimable: Bools | None = None
+    saves: Bools | None = None
 
 
 class Preemptability:
@@ -257,6 +258,7 @@ class Preemptability:
             np.array([not self.why_confined(job, now) for job in jobs], dtype=bool),
             movable
             | np.array([runs and not self.why_kept(job) for job, runs in zip(jobs, running, strict=True)], bool),
+            np.array([self._is_saver(self._ledger.jobs[job.id]) for job in jobs], bool),
         )
 
 

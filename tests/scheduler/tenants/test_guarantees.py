@@ -16,7 +16,7 @@ from tests.scheduler.tenants.shared_cluster import (
     with_clusters,
     with_sockets,
 )
-from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
+from tiresias.scheduler.model import JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.tenants.guarantees import Guarantee, GuaranteeTracker
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
@@ -131,3 +131,13 @@ def test_jobs_beyond_the_cells_are_not_counted(decisions: Decisions) -> None:
     plan, _ = VirtualClusterRule(DECLARED).decide(outside, FIFO)
     decisions.follow(outside, plan)
     assert decisions.tracker.by_cluster == {}
+
+
+def test_a_job_that_starts_beyond_its_cells_is_followed_until_it_runs(decisions: Decisions) -> None:
+    """A decision preempts others for it, and a later one starts it on GPUs that are free meanwhile."""
+    decisions.decide(0.0)
+    waits = decisions.snapshot(10.0, JobState.WAITING)
+    plan, _ = decisions._rule.decide(waits, FIFO)
+    beyond = replace(plan, actions=(Start("812", (("n0", GPUS),)),), reserved=())
+    assert decisions.follow(waits, beyond).waiting == 1
+    assert decisions.decide(20.0, JobState.RUNNING, last_start=11.0).kept == 1

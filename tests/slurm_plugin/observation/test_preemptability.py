@@ -229,7 +229,11 @@ def test_the_columns_of_the_snapshot(run: Subject) -> None:
     states = np.array([JobState.RUNNING, JobState.RELEASING, JobState.RUNNING])
     columns = run.found.columns(jobs, states, np.array([False, False, True]), NOW)
     found = [None if column is None else column.tolist() for column in columns]
-    assert found == [[True, True, True], [True, False, True]]
+    assert found == [[True, True, True], [True, False, True], [False, False, False]]
+    run.row.opportunistic = "saves"
+    saves = run.found.columns(jobs, states, np.array([False, False, True]), NOW).saves
+    assert saves is not None
+    assert saves.all()
 
 
 def test_the_choice_and_what_was_lost_survive_a_kill(run: Subject, tmp_path: Path) -> None:
