@@ -51,11 +51,12 @@ class CellChanges:
         Returns:
             False, and nothing has changed, if the chosen virtual nodes cannot be bound there without a cell that another VC needs.
         """
-        group, first = self._clusters.groups[name], len(self._undo)
+        pods = [[leaf for leaf in pod if leaf is not None] for pod in self._clusters.groups[name].physical]
+        left, first = sorted(chosen, key=lambda each: each[1]), len(self._undo)
+        if not any(_fits(pods[0], *each) for each in left):  # mostly: nothing has to be taken back
+            return False
         self.weigh(name, 1 - self._occupancy.shown[name].weight)
-        left = sorted(chosen, key=lambda each: each[1])
-        for pod in group.physical:
-            leaves = [leaf for leaf in pod if leaf is not None]
+        for leaves in pods:
             place = next((at for at, each in enumerate(left) if _fits(leaves, *each)), None)
             if place is None or not self._promote_pod(leaves, left.pop(place)[0]):
                 self._take_back(first)
