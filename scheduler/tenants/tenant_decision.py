@@ -5,12 +5,14 @@ Jobs that run opportunistically take part as waiting ones: they are given the VC
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.evict.protection import minimum
 from tiresias.scheduler.idle_pools import PooledGpus
 from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Quota, Snapshot, Start
 from tiresias.scheduler.pool_decisions import (
@@ -122,18 +124,22 @@ def seen_by_owners(jobs: Jobs, holds: Bools) -> Jobs:
     return replace(jobs, state=state, eligible=jobs.eligible | outside)
 
 
-def ranked_by_owners(snapshot: Snapshot, seen: Jobs) -> Jobs:
+def ranked_by_owners(snapshot: Snapshot, seen: Jobs, tenants: Sequence[TenantPolicy], of_jobs: JobTenants) -> Jobs:
     """Return all jobs as policies rank them that rank running jobs first.
 
     A job that runs and holds nothing of what its VC owns ranks as one that has just started: after those that hold some of it,
     and before waiting jobs of its queue. So it is given what becomes free, and no job is preempted. If a waiting job were given
-    that, two jobs of the VC would run, and the GPUs of one of them would be another job's.
+    that, two jobs of the VC would run, and the GPUs of one of them would be another job's. Until its minimum run time is over it
+    ranks as a waiting job: it may have started while jobs were preempted for a job that ranks before it.
     """
     jobs = snapshot.jobs
     runs = (jobs.state != JobState.WAITING) & (seen.state == JobState.WAITING)
     if not runs.any():
         return seen
-    return replace(seen, state=jobs.state, last_start=np.where(runs, snapshot.time, seen.last_start))
+    least = [minimum(tenant.config, math.nan) for tenant in tenants if tenant.name != OUTSIDE]
+    runs &= snapshot.time - jobs.last_start >= np.array([*least, math.inf])[of_jobs.of_owner]
+    state, last_start = np.where(runs, jobs.state, seen.state), np.where(runs, snapshot.time, seen.last_start)
+    return replace(seen, state=state, last_start=last_start)
 
 
 def positions(count: int, rows: Ints) -> Ints:

@@ -165,7 +165,7 @@ class VirtualClusterRule:
             only_times_differ,
             unchanged,
             own.expect,
-            ranked_by_owners(snapshot, seen),
+            ranked_by_owners(snapshot, seen, tenants, of_jobs),
         )
         self._view = OwnersView(snapshot, holders, own.hardware, found.pools.ranks.pooled, changed)
         return found

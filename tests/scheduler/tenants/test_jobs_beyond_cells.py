@@ -53,6 +53,20 @@ def test_a_job_that_runs_beyond_the_cells_is_given_them_before_a_waiting_one_of_
     assert not plan.starts
 
 
+@pytest.mark.parametrize("since", [NOW - 31.0, NOW - 29.0])
+def test_a_job_that_has_just_started_beyond_the_cells_leaves_them_to_a_waiting_one(
+    snapshot_of: Any, since: float
+) -> None:
+    """The node of `one` is free, as a job was preempted for `waits`. Meanwhile `beyond` has started on n1."""
+    jobs = [running(snapshot_of, "beyond", 1, GPUS, since=since, attained=1.0)]
+    waits = snapshot_of.Job("waits", GPUS, submit=since - 10.0)
+    least = dict.fromkeys(LAS, replace(CONFIG, min_run=30.0))
+    state = shown(snapshot_of, [*jobs, waits], ["one", "one"], [""])
+    plan = VirtualClusterRule(DECLARED).decide(state, tenants_of(least))[0]
+    started = {start.job for start in plan.starts if start.owned_cells}
+    assert started == ({"waits"} if since == NOW - 29.0 else set())
+
+
 def test_a_job_with_cells_keeps_them_before_one_that_has_run_for_longer_beyond_them(snapshot_of: Any) -> None:
     jobs = [running(snapshot_of, "holds", 0, GPUS, since=50.0), running(snapshot_of, "beyond", 1, GPUS, since=10.0)]
     assert not decided(shown(snapshot_of, jobs, ["one", "one"], ["node", ""])).rebindings
