@@ -62,9 +62,8 @@ class Preempting:
         return not (report.restart == intent.restart and report.ready)
 
     def _signal(self, intent: Intent, now: float) -> Result:
-        with suppress(
-            NotSignalled
-        ):  # the program may have got it, or save for another reason; else the deadline ends this
+        # the program may have got it, or save for another reason; else the deadline ends this
+        with suppress(NotSignalled):
             self._context.backend.signal(intent.id, self._context.config.signal)
         return IntentStep.WAIT
 
