@@ -9,6 +9,7 @@ from dataclasses import asdict
 from rich.table import Table
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.cell_words import cells_in_words
 from tiresias.scheduler.tenants.declarations import DeclaredCells
 from tiresias.scheduler.tenants.tenant_members import MEMBER_KEYS, tenant_members
 from tiresias.simulator.experiments.cell_suggestion import SuggestedCells, Suggestion
@@ -50,11 +51,7 @@ def _cells_and_wait(suggested: SuggestedCells) -> list[str]:
 
 def _cells(cells: tuple[DeclaredCells, ...]) -> str:
     """Return the cells in words: `1 leaf + 2 nodes`."""
-    return " + ".join(f"{each.count} {_plural(each.level) if each.count != 1 else each.level}" for each in cells)
-
-
-def _plural(level: str) -> str:
-    return {"node": "nodes", "leaf": "leaves"}.get(level, level)
+    return " + ".join(cells_in_words(each.count, each.level) for each in cells)
 
 
 def _figures(waits: WaitFigures | None) -> str:
