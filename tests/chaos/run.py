@@ -156,7 +156,10 @@ class ChaosRun:
             except (TiresiasError, subprocess.TimeoutExpired) as error:
                 self.report(f"{error}")
             time.sleep(0.5)
-        return [str(one) for one in self.scene.queue()]
+        return [f"{one} {self._explained(one['id'])}" for one in self.scene.queue()]
+
+    def _explained(self, job: str) -> str:
+        return " ".join(self.scene.command("explain", job).stdout.split())
 
     def held(self) -> list[str]:
         """What stays held when the controller has stopped as an admin would stop it."""
