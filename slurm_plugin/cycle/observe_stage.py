@@ -159,7 +159,7 @@ def _note_ranks(memory: JobMemory, job: SlurmJob, report: JobReport, now: float)
 def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:
     if not memory.observer.progress.is_reported(job):
         memory.ledger.note_progress(memory.ledger.jobs[job.id], report.at)
-    memory.ledger.note(
+    memory.ledger.usage.note(
         memory.ledger.jobs[job.id],
         job.restarts,
         restore=report.restore,

@@ -85,7 +85,7 @@ class PublishStage:
             "alarms": self._alarms(context),
             "cycle": services.times.published(context.config.period),
             "rpc": services.traffic.published(services.allowance.postponed),
-            "actions": dict(services.decisions.actions), "totals": memory.ledger.totals.published(),
+            "actions": dict(services.decisions.actions), "totals": memory.ledger.usage.totals.published(),
             "packlimit": memory.observer.packlimit.published(),
             "interference": memory.observer.learned.interference.published(),
             "weights": memory.observer.trained.published(),

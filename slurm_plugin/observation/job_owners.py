@@ -50,7 +50,7 @@ class JobOwners:
     """Finds what the owners of jobs used, under the policy of each job."""
 
     def __init__(self, config: Config, ledger: Ledger) -> None:
-        self._config, self._ledger, self._usage = config, ledger, OwnerUsage(ledger)
+        self._config, self._ledger, self._usage = config, ledger, OwnerUsage(ledger.history)
         self._of_cluster = {each.tenant.name: each.policy for each in config.virtual_clusters}
         others = (*(policy for _, policy in config.partition_policies), *self._of_cluster.values())
         self._is_one = not others

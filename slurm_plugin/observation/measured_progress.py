@@ -14,6 +14,7 @@ from tiresias.protocol import convergence
 from tiresias.scheduler.estimates.loss_history import LossHistory
 from tiresias.scheduler.estimates.step_times import StepPace
 from tiresias.slurm_plugin.observation.progress_reports import Report
+from tiresias.slurm_plugin.state.journal_progress import KEPT_S
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
@@ -89,7 +90,7 @@ class MeasuredProgress:
         for run in runs:
             del self._runs[run]
         if now >= self._forget_at:
-            self._ledger.forget_losses(self._forgotten, now)
+            self._ledger.measured.forget_losses(self._forgotten - KEPT_S, now - KEPT_S)
             self._forget_at, self._forgotten = now + FORGET_S, now
 
     def _note_pace(self, run: RunRow, pace: StepPace) -> None:

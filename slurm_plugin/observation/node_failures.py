@@ -37,7 +37,7 @@ class NodeFailures(NamedTuple):
 
 
 class EndedRuns(Protocol):
-    """Where ended runs are read: a ledger, or a journal."""
+    """Where ended runs are read: a journal."""
 
     def ended_runs(self, since: float, most: int) -> list[EndedRun]:
         """Return the runs of the newest jobs that ended after an epoch second, of at most so many jobs."""

@@ -97,8 +97,8 @@ class Observer:
         self.rank_counts = RankCounts(config.paths.control, config.preemption.rank_timeout)
         self.progress = ProgressReports(config.paths.control, config.progress.timed)
         self.slow_nodes = SlowNodes(config.paths.control, config.progress.timed)
-        self.failing_nodes = FailingNodesOfJournal(ledger)
-        self.learned = LearnedFromRuns(ledger, config.placement)
+        self.failing_nodes = FailingNodesOfJournal(ledger.history)
+        self.learned = LearnedFromRuns(ledger.history, config.placement)
         idle = config.idle_gpus
         rule = IdleRule(idle.action, idle.warn_after, idle.demote_after)
         self.idle_gpus = IdleGpus(config.paths.control, rule, idle.interval)
@@ -258,7 +258,7 @@ class Observer:
             free_only=allowed.refused(row_of),
             request=self._requests.of(JobsWithFacts(shown, rows, facts), allowed, nodes, cpus, now),
             preemption_cost=_filled(
-                len(ids), np.nan, {row_of[one]: cost for one, cost in ledger.costs.items() if one in row_of}
+                len(ids), np.nan, {row_of[one]: cost for one, cost in ledger.usage.costs.items() if one in row_of}
             ),
             progress_from=self._progress_from(table, ran, states, now),
             virtual_cluster=tuple(facts.virtual_cluster.tolist()),

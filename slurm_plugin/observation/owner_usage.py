@@ -34,7 +34,7 @@ _OWNER: Mapping[str, Callable[[ServedRun], str]] = {
 
 
 class ServedRuns(Protocol):
-    """Where runs are read: a ledger, or a journal."""
+    """Where runs are read: a journal."""
 
     def served_runs(self, since: float) -> list[ServedRun]:
         """Return the runs of live jobs and of those that ended after an epoch second."""

@@ -25,7 +25,7 @@ Learned = TypeVar("Learned")
 
 
 class RunsOnNodes(Protocol):
-    """Where runs are read: a ledger, or a journal."""
+    """Where runs are read: a journal."""
 
     def nodes_of_runs(self, since: float, most: int) -> RecentRuns:
         """Return the runs of live jobs, and those of the newest jobs that ended after an epoch second, of at most so many."""

@@ -1,5 +1,5 @@
-"""What the journal knows of a job that the ledger meets: of one that slurmctld forgot and whose id another job has now, and of one
-whose last run slurmctld forgot."""
+"""What the journal knows of a job that the ledger meets after a kill of slurmctld: of one that it forgot and whose id another
+job has, of one whose last run slurmctld forgot, and of one whose end it lost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state.journal import Journal
-from tiresias.slurm_plugin.state.journal_rows import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 REQUEUED_S = 2.0  # between the end of a run and the submit time of its requeue at most, as both are whole seconds
+STARTED_WITHIN_S = 60.0  # from the decision to Slurm's start
 
 
 class FormerJobs:
@@ -58,6 +59,31 @@ class FormerJobs:
         before = next((run for run in self._journal.runs(row.key) if run.restart == job.restarts - 1), None)
         is_same = before is not None and abs(before.end - job.submit_time) <= REQUEUED_S
         return row.opportunistic if is_same else ""
+
+    def with_lost_end(self, job: SlurmJob) -> tuple[JobRow, dict[int, RunRow]] | None:
+        """Return row and runs, by restart count, of a job whose end slurmctld lost; None for any other job.
+
+        The journal has the job's runs and its owner's request; the record shows the controller's pin in place of that request."""
+        row = self._journal.job(job.id)
+        if row is None or not row.ended:
+            return None
+        runs = {run.restart: run for run in self._journal.runs(row.key)}
+        newest = runs.get(job.restarts)
+        same_run = newest is not None and (newest.start == job.start_time or self._was_started(row, job))
+        return (row, runs) if row.key == first_key(job) or same_run else None
+
+    def _was_started(self, row: JobRow, job: SlurmJob) -> bool:
+        """Return whether the controller has started this run of the job.
+
+        The run in the journal may be an earlier one of the same restart count, which a killed slurmctld had forgotten.
+        """
+        starts = (one.began for one in self._journal.starts(row.key) if one.restart == job.restarts)
+        return any(job.submit_time <= began <= job.start_time + 1 <= began + STARTED_WITHIN_S for began in starts)
+
+
+def first_key(job: SlurmJob) -> str:
+    """Return the key of a job that was never requeued: a requeue moves the submit time."""
+    return f"{job.id}@{job.submit_time}"
 
 
 def _number(job_id: str) -> str:

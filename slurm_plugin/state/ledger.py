@@ -21,26 +21,20 @@ from tiresias.slurm_plugin.backends.record_values import RecordValues, are_same,
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state import avoided_nodes, job_claims, own_tasks, owner_requests
 from tiresias.slurm_plugin.state.applied_records import AppliedRecords
-from tiresias.slurm_plugin.state.former_jobs import FormerJobs
+from tiresias.slurm_plugin.state.former_jobs import FormerJobs, first_key
 from tiresias.slurm_plugin.state.journal import Journal
-from tiresias.slurm_plugin.state.journal_history import EndedRun, RecentRuns, ServedRun
-from tiresias.slurm_plugin.state.journal_progress import KEPT_S
+from tiresias.slurm_plugin.state.journal_history import History
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.owner_requests import OwnerRequests
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.state.run_accounting import RunAccounting
 from tiresias.slurm_plugin.state.save_proof import SaveProof
-from tiresias.slurm_plugin.state.totals import Place, Totals
-from tiresias.slurm_plugin.state.usage import Window, preemption_cost, usage
+from tiresias.slurm_plugin.state.usage_accounting import UsageAccounting, in_order
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 IMPOSSIBLE = (
     "BadConstraints"  # Slurm holds a job that can run nowhere, as on pinned nodes that the owner has just excluded
 )
-
-
-EVER = Window(0.0, math.inf)
-STARTED_WITHIN_S = 60.0  # from the decision to Slurm's start
 
 
 class Ledger:
@@ -54,10 +48,11 @@ class Ledger:
         resurfaced: Jobs of the newest snapshot that wait with their newest pin, although it was removed.
         strays: Rows of jobs that moved to unmanaged partitions or nodes and are to be released.
         kinds: uid and kind of all jobs that ever ran.
-        costs: Seconds that a preemption costs, by job id; nan: unknown.
         trust: Trust in the claims of each user whose jobs claimed anything, by uid.
         saves: Which jobs are known to save on request.
         requests: The owners' requests.
+        usage: What preemptions cost, and the totals by partition and account.
+        history: Reads the runs of ended jobs, too.
         measured: What jobs reported.
     """
 
@@ -78,13 +73,12 @@ class Ledger:
             self.runs[run.key][run.restart] = run
         self.kinds = journal.kinds()
         self.saves, self.requests = SaveProof(journal), OwnerRequests(journal)
+        self.usage = UsageAccounting(journal, self.jobs, self.runs, self.saves)
+        self.history: History = journal
         self.measured = journal.progress
         self._accounting = RunAccounting(journal, self._opened)
-        self.totals = Totals()
         # the population of which all jobs were in these records
         self._complete: tuple[int, Sequence[SlurmJob]] = (-1, ())
-        self._places: dict[str, Place] = {}  # by job id
-        self.costs = {row.id: preemption_cost(self._in_order(row)) for row in self.jobs.values()}
         self.trust: dict[int, Trust] = {}
         for uid, claimed, needed in journal.past_claims():
             self.trust[uid] = self.trust_in(uid).learned(claimed, needed)
@@ -103,8 +97,7 @@ class Ledger:
         with self._journal.batch():
             if snapshot.time < self._time:
                 self._set_back(snapshot)
-            if self._time == -math.inf:
-                self._skip_the_past(snapshot.time)
+            self.usage.begin_cycle(snapshot.time)
             self._before, self._time = self._time, snapshot.time
             self._quarantine.see(snapshot)
             self._former.renew()
@@ -115,18 +108,6 @@ class Ledger:
                     self._bring_up(job)
             self._let_go_of_others(managed, snapshot)
         return self._applied.restored(self._quarantine.sound(managed), self.jobs, self.population)
-
-    def _skip_the_past(self, now: float) -> None:
-        """Leave out of the totals what preceded this controller."""
-        for row in self.jobs.values():
-            self.totals.skip(row.key, usage(row, self._in_order(row), EVER, now))
-
-    def _count(self, row: JobRow) -> None:
-        if place := self._places.get(row.id):
-            self.totals.count(row.key, place, usage(row, self._in_order(row), EVER, self._time))
-
-    def _in_order(self, row: JobRow) -> list[RunRow]:
-        return [run for _, run in sorted(self.runs[row.key].items())]
 
     def _bring_up(self, job: SlurmJob) -> None:
         if self.observe(job) and job.id in self.jobs:
@@ -186,7 +167,7 @@ class Ledger:
         if was_held and job.held_by_admin and not row.held:  # the hold of the job before met this one
             row.held = True
             self.save(row)
-        self._places[row.id] = Place(job.partition, job.account)
+        self.usage.note_place(row, job)
         self._accounting.account(row, job, self.runs[row.key])
         if over:
             self._end(row, float(job.end_time))
@@ -196,7 +177,7 @@ class Ledger:
         """Return whether it began and ended between two snapshots: in a long cycle the lease ends, and Slurm starts jobs alone."""
         ended_since = 0 < self._before < job.end_time + 1  # Slurm's seconds are whole
         ran = job.start_time < job.end_time and not job.restarts
-        return ended_since and ran and not self._journal.runs(_key(job))
+        return ended_since and ran and not self._journal.runs(first_key(job))
 
     def save(self, row: JobRow) -> None:
         """Write a changed row to the journal."""
@@ -209,22 +190,6 @@ class Ledger:
                 self._journal.save_run(run)
             for key, changes, reports in losses:
                 self.measured.store_losses(key, changes, reports)
-
-    def forget_losses(self, since: float, before: float) -> None:
-        """Delete the losses of jobs that ended between two epoch seconds, and KEPT_S ago or more."""
-        self.measured.forget_losses(since - KEPT_S, before - KEPT_S)
-
-    def ended_runs(self, since: float, most: int) -> list[EndedRun]:
-        """Return the runs of ended jobs, as Journal.ended_runs does."""
-        return self._journal.ended_runs(since, most)
-
-    def nodes_of_runs(self, since: float, most: int) -> RecentRuns:
-        """Return where and when runs were, as Journal.nodes_of_runs does."""
-        return self._journal.nodes_of_runs(since, most)
-
-    def served_runs(self, since: float) -> list[ServedRun]:
-        """Return the runs that ended after an epoch second and those of live jobs, as Journal.served_runs does."""
-        return self._journal.served_runs(since)
 
     def past(self) -> Completed:
         """Return all completed jobs, for policies that learn. O(all runs)."""
@@ -249,28 +214,6 @@ class Ledger:
         """Return a run of a job; None: it is not known."""
         return self.runs[row.key].get(restart)
 
-    def note(
-        self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,
-        pause: float | None = None, redone: int | None = None, pace: float | None = None, lost: float | None = None,
-    ) -> None:  # fmt: skip
-        """Store the measured costs of a run; None leaves the stored value."""
-        run = self.runs[row.key].get(restart)
-        measured = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace, "lost": lost}
-        news = {
-            name: value for name, value in measured.items() if value is not None and getattr(run, name, None) != value
-        }
-        if run is None or not news:
-            return
-        for name, value in news.items():
-            setattr(run, name, value)
-        self._journal.save_run(run)
-        self._count(row)
-        self.costs[row.id] = preemption_cost(self._in_order(row))
-        if save is not None:
-            self.saves.note_saved(row)
-        if pause is not None:
-            self.saves.note_parked(row)
-
     def proof(self, row: JobRow) -> int:
         """Return how certain it is that the job saves on request: 0, 1 or 2 (SaveProof.level)."""
         return self.saves.level(row, self.runs[row.key].values())
@@ -284,33 +227,19 @@ class Ledger:
         return job.restarts < newest or (job.restarts == 0 and job.submit_time != row.submit)
 
     def _reopen(self, job: SlurmJob) -> JobRow | None:
-        """Return the row of a job whose end a killed slurmctld lost; None for any other job.
-
-        The journal has the job's runs and its owner's request; the record shows the controller's pin in place of that request."""
-        row = self._journal.job(job.id)
-        if row is None or not row.ended:
+        """Add the row of a job whose end a killed slurmctld lost again; None for any other job."""
+        found = self._former.with_lost_end(job)
+        if found is None:
             return None
-        runs = {run.restart: run for run in self._journal.runs(row.key)}
-        newest = runs.get(job.restarts)
-        same_run = newest is not None and (newest.start == job.start_time or self._was_started(row, job))
-        if row.key != _key(job) and not same_run:
-            return None
+        row, runs = found
         row.ended, row.over = False, 0.0
         self.jobs[job.id], self.runs[row.key] = row, runs
         self.population += 1
         self.save(row)
         return row
 
-    def _was_started(self, row: JobRow, job: SlurmJob) -> bool:
-        """Return whether the controller has started this run of the job.
-
-        The run in the journal may be an earlier one of the same restart count, which a killed slurmctld had forgotten.
-        """
-        starts = (one.began for one in self._journal.starts(row.key) if one.restart == job.restarts)
-        return any(job.submit_time <= began <= job.start_time + 1 <= began + STARTED_WITHIN_S for began in starts)
-
     def _meet(self, job: SlurmJob) -> JobRow:
-        row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
+        row = JobRow(key=first_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
         owner_requests.read(row, job)
         row.min_gpus = row.max_gpus = job.gpus
         row.kind, row.asked = kind(job, job.script), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
@@ -357,7 +286,7 @@ class Ledger:
             row.progress = float(step)
 
     def _opened(self, row: JobRow) -> None:
-        self._count(row)
+        self.usage.count(row)
         self.kinds.add((row.uid, row.kind))
         if row.unmovable:
             row.unmovable = ""
@@ -366,20 +295,13 @@ class Ledger:
     def _end(self, row: JobRow, end: float) -> None:
         self._accounting.close(self.runs[row.key].values(), end)
         if row.earliest_left is not None:
-            self.trust[row.uid] = job_claims.learned(self.trust_in(row.uid), row, self._in_order(row), end)
+            self.trust[row.uid] = job_claims.learned(self.trust_in(row.uid), row, in_order(self.runs[row.key]), end)
         row.ended, row.over = True, max(end, row.submit)
         self.save(row)
         self.over += bool(self.runs[row.key])
         del self.jobs[row.id], self.runs[row.key]
         self.population += 1
-        self.costs.pop(row.id, None)
-        self._places.pop(row.id, None)
-        self.totals.forget(row.key)
-
-
-def _key(job: SlurmJob) -> str:
-    """Return the key of a job that was never requeued: a requeue moves the submit time."""
-    return f"{job.id}@{job.submit_time}"
+        self.usage.forget(row)
 
 
 def kind(job: SlurmJob, script: str) -> str:

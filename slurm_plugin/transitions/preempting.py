@@ -76,7 +76,7 @@ class Preempting:
         report = self._context.report(job)
         answered = report.restart == intent.restart
         if answered and report.state == "parked":
-            self._context.ledger.note(self._context.ledger.jobs[intent.id], intent.restart, save=report.save)
+            self._context.ledger.usage.note(self._context.ledger.jobs[intent.id], intent.restart, save=report.save)
             return _saved(intent)
         if is_overdue(intent, self._context.config, now):
             return self._overdue(intent, report, answered, now)
@@ -131,7 +131,7 @@ class Preempting:
         if intent.kind == IntentKind.RESTART:
             return self._ended_without_save(intent, row, job, now)
         if intent.beneficiary:  # else it had saved before the controller signalled it
-            self._context.ledger.note(row, intent.restart, pause=round(now - intent.began, 3))
+            self._context.ledger.usage.note(row, intent.restart, pause=round(now - intent.began, 3))
         if intent.kind == IntentKind.ASSIST:
             return IntentStep.YIELDED
         return Ending.PARKED.end(seconds=now - intent.began)
@@ -141,7 +141,7 @@ class Preempting:
         run, report = self._context.ledger.runs[row.key].get(intent.restart), self._context.report(job)
         saved = report.saved_at if report.restart == intent.restart else None
         lost = max(run.end - max(run.start, saved or 0.0), 0.0) if run else 0.0
-        self._context.ledger.note(row, intent.restart, lost=lost)
+        self._context.ledger.usage.note(row, intent.restart, lost=lost)
         return Ending.RESTARTED.end(seconds=now - intent.began, lost=lost)
 
     def _leave_running(self, intent: Intent, now: float) -> Result:

@@ -65,7 +65,7 @@ def noted(ledger: Ledger, job: SlurmJob, what: str, now: int) -> None:
     elif what == "late":
         ledger.saves.note_late(row, now)
     elif what == "costs":
-        ledger.note(row, job.restarts, restore=3.0, save=now % 7.0)
+        ledger.usage.note(row, job.restarts, restore=3.0, save=now % 7.0)
     elif what == "forgotten":
         ledger.forget(row, now)
     elif what == "backs off":

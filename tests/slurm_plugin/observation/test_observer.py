@@ -165,7 +165,7 @@ def test_a_job_that_ends_while_the_controller_acts_is_left_out(ledger: Ledger, p
 def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running: Make) -> None:
     slurm = SlurmSnapshot(1100, (running(1000), running(1000, id="2", raw_id=2)), NODES)
     managed = ledger.apply(slurm)
-    ledger.note(ledger.jobs["2"], 0, restore=20.0, pause=3.5)
+    ledger.usage.note(ledger.jobs["2"], 0, restore=20.0, pause=3.5)
     cost = Observer(Config(), ledger).observe(slurm, managed, {}).jobs.preemption_cost
     assert cost is not None
     assert str(cost.tolist()) == "[nan, 23.5]"
@@ -191,7 +191,7 @@ def test_progress_counts_from_the_first_step(
     control.write(folder, control.PROGRAM, {"restart": 0, **reported})
     managed = ledger.apply(slurm)
     if noted:
-        ledger.note(ledger.jobs["1"], 0, restore=control.report(tmp_path, uid, "1").restore)
+        ledger.usage.note(ledger.jobs["1"], 0, restore=control.report(tmp_path, uid, "1").restore)
     config = replace(Config(), paths=replace(Config().paths, control=tmp_path))
     seen = Observer(config, ledger).observe(slurm, managed, {}).jobs.progress_from
     assert seen is not None

@@ -144,7 +144,7 @@ def test_a_run_that_does_not_save_is_ended_only_where_its_owner_accepts_it_or_it
 def test_a_run_whose_kind_has_saved_and_that_has_not_begun_to_train_may_be_ended(run: Subject) -> None:
     run.row.opportunistic = "yes"
     run.report(ready=False)
-    run.ledger.note(run.row, 0, save=0.5)
+    run.ledger.usage.note(run.row, 0, save=0.5)
     assert run.why_kept() == ""
 
 
@@ -191,11 +191,11 @@ def test_a_job_is_not_confined_once_one_of_its_script_has_saved(waits: Subject, 
     for job, kind in kinds.items():
         waits.ledger.jobs[job].kind = kind
     waits.row.opportunistic = "yes"
-    waits.ledger.note(waits.ledger.jobs["3"], 0, save=0.5)
+    waits.ledger.usage.note(waits.ledger.jobs["3"], 0, save=0.5)
     assert waits.why_confined() == UNKNOWN_SAVER
-    waits.ledger.note(waits.ledger.jobs["2"], 0, pause=0.5)
+    waits.ledger.usage.note(waits.ledger.jobs["2"], 0, pause=0.5)
     assert waits.why_confined() == UNKNOWN_SAVER, "it may have been requeued for another reason, such as a failed node"
-    waits.ledger.note(waits.ledger.jobs["2"], 0, save=0.5)
+    waits.ledger.usage.note(waits.ledger.jobs["2"], 0, save=0.5)
     assert waits.why_confined() == ""
     waits.row.opportunistic = ""
     assert waits.why_confined() == UNKNOWN_SAVER
@@ -210,7 +210,7 @@ def test_a_script_of_another_user_shows_nothing(waits: Subject, running: Make) -
     other = replace(running(1000), id="2", raw_id=2, uid=os.getuid() + 1)
     waits.ledger.apply(SlurmSnapshot(NOW, (waits.job, other), ()))
     waits.ledger.jobs["2"].kind = waits.row.kind
-    waits.ledger.note(waits.ledger.jobs["2"], 0, save=0.5)
+    waits.ledger.usage.note(waits.ledger.jobs["2"], 0, save=0.5)
     assert waits.why_confined() == UNKNOWN_SAVER
 
 
@@ -242,6 +242,6 @@ def test_the_choice_and_what_was_lost_survive_a_kill(run: Subject, tmp_path: Pat
     assert run.row.opportunistic == "saves", "the supervisor does not know what tsbatch saw in the script"
     run.ledger.requests.note_choice(run.row, "restart")
     run.ledger.requests.note_choice(run.row, "")
-    run.ledger.note(run.row, 0, lost=12.5)
+    run.ledger.usage.note(run.row, 0, lost=12.5)
     assert run.ledger._journal.live_jobs()[0].opportunistic == "restart"
     assert run.ledger._journal.live_runs()[0].lost == 12.5

@@ -60,12 +60,12 @@ def preempted(ledger: Ledger, pending: Make, running: Make) -> SlurmJob:
     """A job of 4 GPUs that waited 5 s, was preempted in 3 s, waited 100 s more, and needed 10 s to its first step."""
     see(ledger, 1001, pending(account="bio"))
     see(ledger, 1010, running(1005, account="bio"))
-    ledger.note(ledger.jobs["1"], 0, pause=3.0)
+    ledger.usage.note(ledger.jobs["1"], 0, pause=3.0)
     see(ledger, 1100, pending(restarts=1, submit_time=1105, account="bio"))
     back = running(1205, restarts=1, submit_time=1105, account="bio")
     see(ledger, 1300, back)
-    ledger.note(ledger.jobs["1"], 1, restore=10.0)
-    ledger.note(ledger.jobs["1"], 1, redone=5, pace=2.0)
+    ledger.usage.note(ledger.jobs["1"], 1, restore=10.0)
+    ledger.usage.note(ledger.jobs["1"], 1, redone=5, pace=2.0)
     return back
 
 
@@ -74,7 +74,7 @@ def see(ledger: Ledger, time: float, *jobs: SlurmJob) -> None:
 
 
 def test_the_ledger_counts_a_preemption(ledger: Ledger, preempted: SlurmJob) -> None:
-    (row,) = ledger.totals.published()
+    (row,) = ledger.usage.totals.published()
     expected = {"runs": 2, "preemptions": 1, "waited": 105, "saving": 12, "restoring": 40, "redone": 40}
     assert row == {"partition": "gpu", "account": "bio", **expected}
 
@@ -82,7 +82,7 @@ def test_the_ledger_counts_a_preemption(ledger: Ledger, preempted: SlurmJob) -> 
 def test_another_life_counts_what_is_new_alone(ledger: Ledger, journal: Journal, preempted: SlurmJob) -> None:
     later = Ledger(journal, Scope(frozenset({"gpu"})))
     see(later, 1310, preempted)
-    later.note(later.jobs["1"], 1, restore=10.0, redone=5, pace=2.0)
-    assert later.totals.published() == []
-    later.note(later.jobs["1"], 1, redone=7)
-    assert sums(later.totals) == dict.fromkeys(COUNTED, 0.0) | {"redone": 16.0}
+    later.usage.note(later.jobs["1"], 1, restore=10.0, redone=5, pace=2.0)
+    assert later.usage.totals.published() == []
+    later.usage.note(later.jobs["1"], 1, redone=7)
+    assert sums(later.usage.totals) == dict.fromkeys(COUNTED, 0.0) | {"redone": 16.0}

@@ -56,10 +56,10 @@ def test_the_cost_of_a_preemption_is_journaled(running_job: ActorHarness) -> Non
     (run,) = running_job.journal.runs("1@1000")
     assert (run.save, run.pause) == (1.25, 2.5)
     running_job.restart_controller()
-    assert running_job.ledger.costs["1"] != running_job.ledger.costs["1"], "the cost of a start is unknown"
-    running_job.ledger.note(running_job.row, 0, restore=30.0, redone=3)
-    assert running_job.ledger.costs["1"] == 32.5
+    assert running_job.ledger.usage.costs["1"] != running_job.ledger.usage.costs["1"], "the cost of a start is unknown"
+    running_job.ledger.usage.note(running_job.row, 0, restore=30.0, redone=3)
+    assert running_job.ledger.usage.costs["1"] == 32.5
     running_job.restart_controller()
-    assert running_job.ledger.costs["1"] == 32.5
+    assert running_job.ledger.usage.costs["1"] == 32.5
     (run,) = running_job.journal.runs("1@1000")
     assert (run.restore, run.redone) == (30.0, 3)

@@ -201,4 +201,4 @@ def test_gpus_that_the_beneficiary_does_not_need_are_handed_to_the_next_job(grou
 
 def record_earlier_save(group: Group, job: str) -> None:
     """Journal that the job saved at an earlier preemption."""
-    group.ledger.note(group.ledger.jobs[job], 0, pause=1.0)
+    group.ledger.usage.note(group.ledger.jobs[job], 0, pause=1.0)
