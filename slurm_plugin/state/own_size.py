@@ -107,6 +107,16 @@ def step(row: JobRow, job: SlurmJob) -> int:
     return math.lcm(found.step, unit(job)) if found else 0
 
 
+def stated_at(stated: Sequence[StatedGpus], gpus: int) -> tuple[StatedGpus, ...]:
+    """Return the options of a request that state GPUs, at another size: those of each task or node stay as they are.
+
+    Args:
+        stated: The options as the owner's request has them.
+        gpus: The size.
+    """
+    return tuple(one._replace(gpus=gpus) if one.per == "job" else one for one in stated)
+
+
 def total_gpus(gpus: int, gpu_type: str, counts_nodes: bool) -> StatedGpus | None:
     """Return the GPUs of all tasks of a size, for `RequestChange`; None where the number of nodes changes with the size."""
     return None if counts_nodes else StatedGpus("job", gpus, "" if "," in gpu_type else gpu_type)

@@ -45,7 +45,7 @@ def pin(
     an elastic job with parameter servers."""
     gpus = tuple(typed) or None
     if way == SIZE:
-        return _sized((len(nodes), len(nodes)), nodes, {name: getattr(job, name) for name in KEPT}, has_servers)
+        return _sized((len(nodes), len(nodes)), nodes, {name: getattr(job, name) for name in KEPT}, gpus, has_servers)
     if way == NUMBER:
         return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes), gpus=gpus)
     if way == ONLY:
@@ -59,7 +59,7 @@ def unpin(row: JobRow) -> RequestChange:
     own, required, excluded = (row.min_nodes, row.max_nodes), _names(row.required), _names(row.excluded)
     gpus = own_tasks.stated_gpus(row) if is_typed(row) else None
     if way(row) == SIZE:
-        return _sized(own, required, own_tasks.read(row), own_size.server_counts(row) is not None)
+        return _sized(own, required, own_tasks.read(row), gpus, own_size.server_counts(row) is not None)
     if way(row) == ONLY:
         return RequestChange(excluded=excluded, gpus=gpus)
     if way(row) == NUMBER:
@@ -71,9 +71,21 @@ def unpin(row: JobRow) -> RequestChange:
 
 
 def _sized(
-    nodes: tuple[int, int], required: Sequence[str], size: Mapping[str, Any], has_servers: bool
+    nodes: tuple[int, int],
+    required: Sequence[str],
+    size: Mapping[str, Any],
+    gpus: tuple[StatedGpus, ...] | None,
+    has_servers: bool,
 ) -> RequestChange:
-    """Return the change to a size. size: the fields KEPT of a job of that size; has_servers: whether the CPUs of a task change."""
+    """Return the change to a size.
+
+    Args:
+        nodes: Least and most nodes.
+        required: The nodes that it requires.
+        size: The fields KEPT of a job of that size.
+        gpus: Its GPUs by option, where their types change, too.
+        has_servers: Whether the CPUs of a task change.
+    """
     total = own_size.total_gpus(size["gpus"], size["gpu_type"], bool(size["gpus_per_node"] or size["tasks_per_node"]))
     return RequestChange(
         nodes,
@@ -81,6 +93,7 @@ def _sized(
         tasks=size["tasks"],
         cpus=size["cpus"],
         cpus_per_task=size["cpus"] // max(size["tasks"], 1) if has_servers else None,
+        gpus=gpus,
         total_gpus=total,
     )
 

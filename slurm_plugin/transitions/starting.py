@@ -108,8 +108,10 @@ class Starting:
     ) -> str:  # fmt: skip
         """Pin the job in the first way that changes nothing else; "", or what the last one changed."""
         nodes, changed = [node for node, _ in intent.nodes], ""
-        parts = () if pins.SIZE in ways else intent.parts
-        typed = part_pins.with_types(own_tasks.stated_gpus(row), parts, self._context.part_types)
+        stated = own_tasks.stated_gpus(row)
+        if pins.SIZE in ways:
+            stated = own_size.stated_at(stated, own.gpus)
+        typed = part_pins.with_types(stated, intent.parts, self._context.part_types)
         for way in ways:
             row.pinned, row.pin = True, way + (pins.TYPED if typed else "")
             self._context.ledger.save(row)

@@ -4,8 +4,7 @@ misplaced   runs whose CUDA_VISIBLE_DEVICES has other GPUs than those of the par
 
 Not every selection can be stated (slurm_plugin/state/part_pins.py). Of a start on one node that takes GPUs of several parts, the
 number is compared, as the jobs request GPUs for each task; one on several nodes that takes different parts is not judged. Nor is a
-job of `--exclusive`, which holds all GPUs of its node and sees those that it requests; nor an elastic one with another size than it
-requests, whose pin selects no parts.
+job of `--exclusive`, which holds all GPUs of its node and sees those that it requests.
 """
 
 from __future__ import annotations
@@ -34,12 +33,10 @@ class SeenDevices:
 
 @dataclass(frozen=True, slots=True)
 class SelectedParts:
-    """The GPUs of a start on the first node of a run, by part; `gpus` () where it is on other nodes, or states no parts.
-    total: GPUs of the start on all nodes."""
+    """The GPUs of a start on the first node of a run, by part; `gpus` () where it is on other nodes, or states no parts."""
 
     seen: SeenDevices
     gpus: tuple[int, ...]
-    total: int = 0
 
 
 def seen_devices(folder: Path) -> list[SeenDevices]:
@@ -58,8 +55,7 @@ def selected_parts(journal: sqlite3.Connection, seen: Iterable[SeenDevices]) -> 
         nodes, parts = start_of(journal, one.job, one.time + ROUNDED_S, "nodes, parts") or ("[]", "[]")
         by_node = dict(zip((node for node, _ in json.loads(nodes)), map(tuple, json.loads(parts)), strict=False))
         is_stated = len(by_node) == 1 or len(set(map(_used, by_node.values()))) == 1
-        total = sum(gpus for _, gpus in json.loads(nodes))
-        yield SelectedParts(one, by_node.get(one.node, ()) if is_stated else (), total)
+        yield SelectedParts(one, by_node.get(one.node, ()) if is_stated else ())
 
 
 def misplaced(found: Iterable[SelectedParts]) -> list[str]:

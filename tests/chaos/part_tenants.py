@@ -8,10 +8,7 @@ from typing import Any
 
 from tests.chaos import devices
 from tests.chaos.checks import Check
-from tests.chaos.devices import SelectedParts
-from tests.chaos.mixed_tenant_workload import MixedJob
 from tests.chaos.run import ChaosRun
-from tests.chaos.scene import Job
 from tests.chaos.tenants import PART_TYPES
 
 PLACEMENT: dict[str, Any] = {"part_types": list(PART_TYPES), "trial": "anywhere"}
@@ -25,15 +22,9 @@ class PartTenants(ChaosRun):
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
             found = list(devices.selected_parts(db, devices.seen_devices(self.scene.folder / "devices")))
         jobs = self.scene.jobs
-        judged = [one for one in found if one.gpus and one.seen.name in jobs and _selects(jobs[one.seen.name], one)]
+        judged = [one for one in found if one.gpus and one.seen.name in jobs and not jobs[one.seen.name].exclusive]
         check.evidence["misplaced"] = []
         for words in devices.misplaced(judged):  # a killed slurmctld may have forgotten the pin of a start
             check.note("misplaced", words.partition(" ")[0], words)
         in_one_part = sum(sum(map(bool, one.gpus)) == 1 for one in judged)
         check.judged |= {"devices_seen": len(found), "devices_judged": len(judged), "in_one_part": in_one_part}
-
-
-def _selects(job: Job, one: SelectedParts) -> bool:
-    """Return whether a job sees the parts that its start selects."""
-    is_elastic = isinstance(job, MixedJob) and bool(job.sizes)
-    return not job.exclusive and (not is_elastic or one.total == job.gpus)

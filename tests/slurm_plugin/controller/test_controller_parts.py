@@ -61,6 +61,21 @@ def test_a_preempted_job_has_its_owners_request_again(sockets: Centre) -> None:
     assert sockets.wait_for_state(job, "COMPLETED")["Restarts"] == "1"
 
 
+def test_an_elastic_job_selects_a_socket_at_another_size(sockets: Centre) -> None:
+    """It requests one GPU and gets two of one socket; preempted, it has its owner's request again."""
+    sockets.restart(placement=PARTS | {"trial": "anywhere"}, policy={"sizing": "minimum_first"})
+    size = ("--ntasks=1", "--gpus-per-task=1")
+    job = sockets.train("--elastic=1-2", *size, gpus=0, seconds=8, until_preempted=True)
+    sockets.wait_until_preemptable(job)
+    assert requested(sockets, job) in (["gres/gpu:s0:1"], ["gres/gpu:s1:1"])
+    assert sockets.show(job)["NumTasks"] == "2"
+    large = sockets.submit(gpus=4, command="sleep 5", user="bob")
+    sockets.wait_for_state(large, "RUNNING")
+    sockets.wait_until(lambda: requested(sockets, job) == ["gres/gpu:1"], "its request names a type still", job)
+    assert sockets.show(job)["NumTasks"] == "1"
+    assert sockets.wait_for_state(job, "COMPLETED")["Restarts"] == "1"
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_between_the_pin_and_the_release(sockets: Centre, when: str) -> None:
     """The next controller continues the start with the parts that the journal has; after it the request is the owner's again."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.slurm_plugin.transitions.actor_harness import ActorHarness
+from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, ActorHarness
+from tiresias.scheduler.model import Plan, Start
 from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmUnavailable, StatedGpus
 from tiresias.slurm_plugin.state import pins
 
@@ -39,7 +40,40 @@ def test_each_option_gets_the_type_and_loses_it_again(job: ActorHarness) -> None
     assert not job.row.pinned
 
 
-@pytest.mark.parametrize(("operation", "when"), [("pin", "before"), ("pin", "after"), ("lift", "before")])
+HALF = Start("1", (("gpu02", 2),), parts=((0, 2),))
+KILLS = [("pin", "before"), ("pin", "after"), ("lift", "before")]
+
+
+@pytest.fixture
+def elastic_job(job: ActorHarness) -> ActorHarness:
+    """Job 1 requests four tasks with a GPU each, and can use one to eight."""
+    job.slurm.change(gpus=4, tasks=4, cpus=8, elastic="1-8")
+    job.refresh()
+    job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(HALF,)), 1100.0)
+    return job
+
+
+def test_an_elastic_job_gets_the_type_at_another_size(elastic_job: ActorHarness) -> None:
+    elastic_job.actor.advance(1100)
+    assert elastic_job.job.stated_gpus == (StatedGpus("job", 2, "s1"), StatedGpus("task", 1, "s1"))
+    assert (elastic_job.job.gpus, elastic_job.row.pin) == (2, pins.SIZE + pins.TYPED)
+    assert unpinned(elastic_job) == OWN
+    assert elastic_job.job.gpus == 4
+
+
+@pytest.mark.parametrize(("operation", "when"), KILLS)
+def test_a_controller_that_ends_in_such_a_start(elastic_job: ActorHarness, operation: str, when: str) -> None:
+    elastic_job.slurm.fail(operation, SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        elastic_job.actor.advance(1100)
+    elastic_job.restart_controller()
+    elastic_job.poll(1101)
+    assert (elastic_job.job.gpus, elastic_job.job.gpu_type) == (2, "s1,s1")
+    assert unpinned(elastic_job) == OWN
+    assert elastic_job.job.gpus == 4
+
+
+@pytest.mark.parametrize(("operation", "when"), KILLS)
 def test_a_controller_that_ends_between_pin_and_release(job: ActorHarness, operation: str, when: str) -> None:
     """The next one continues with the same parts, and has the owner's request."""
     job.start(parts=SECOND)
