@@ -228,7 +228,8 @@ class Actor:
         self.context.reserved = plan.reserved
         allowance, claims = self.context.allowance, NodeClaims(self.context)
         for start in plan.starts:
-            if start.job in self.intents:  # requeued, and its preemption is not over: advance() ends it first
+            # requeued, and its preemption is not over: advance() ends it first; or started since the snapshot
+            if start.job in self.intents or start.job in self.context.started:
                 continue
             if claims.take(start.job, start.nodes) and allowance.affords_start(self.intents.values()):
                 with self.context.quarantine.guard("its start", start.job):

@@ -42,6 +42,7 @@ class Ending(Enum):
     NOT_PREEMPTED = IntentOutcome.LEFT_RUNNING, "it could not be preempted"
     NOT_NEEDED = IntentOutcome.LEFT_RUNNING, "job {beneficiary} cannot use its GPUs any more"
     BLOCKED = IntentOutcome.NOT_STARTED, "its owner, an administrator or a dependency holds it by now"
+    MOVED = IntentOutcome.NOT_STARTED, "it was moved from account {account} or QOS {qos} since the decision"
     BEGINS_LATER = IntentOutcome.NOT_STARTED, "its owner set a later begin time"
     NOT_STARTED = IntentOutcome.NOT_STARTED, "Slurm reports {reason}; tried again in {seconds:.0f} s"
     NOT_RESIZED = (

@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.state.job_reasons import Rigid, Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE
 from tiresias.slurm_plugin.transitions.delayed_starts import is_delayed
-from tiresias.slurm_plugin.transitions.endings import Ending
+from tiresias.slurm_plugin.transitions.endings import End, Ending
 from tiresias.slurm_plugin.transitions.forgotten import forgotten_pin
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
@@ -48,16 +48,28 @@ class Starting:
         row, job = self._context.row(intent), self._context.fresh(intent.id)
         if row is None or job is None or self._context.ledger.is_another(row, job):
             return Ending.ENDED_BEFORE_START.end()
-        if job.state == "PENDING" and not self._context.ledger.free(job):
-            return Ending.BLOCKED.end()
-        if job.state == "PENDING" and not self._context.has_begun(job, now):  # changed since the snapshot
-            return Ending.BEGINS_LATER.end()
+        if job.state == "PENDING" and (changed := self._changed(intent, job, now)):
+            return changed
         if job.state == "PENDING" and not job.completing:
             if (end := self._pinned(intent, row, job, now)) is not None:
                 return end
             self._context.backend.lift(intent.id)
             self._holds.note_release(row)
         return IntentStep.PRIORITIZE if intent.beneficiary else IntentStep.CONFIRM
+
+    def _changed(self, intent: Intent, job: SlurmJob, now: float) -> End | None:
+        """Return the end of a start whose waiting job has changed since the snapshot, so that it must not start as decided."""
+        if not self._context.ledger.free(job):
+            return Ending.BLOCKED.end()
+        if not self._context.has_begun(job, now):
+            return Ending.BEGINS_LATER.end()
+        seen = self._context.record(intent.id) or job
+        if intent.cells and (seen.account, seen.qos) != (
+            job.account,
+            job.qos,
+        ):  # the cells may be of another virtual cluster
+            return Ending.MOVED.end(account=seen.account, qos=seen.qos)
+        return None
 
     def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> Result | None:
         """Pin the job in a way that changes nothing else of its request; the end of the start where it cannot be pinned."""
@@ -213,6 +225,7 @@ class Starting:
             job = self._context.fresh(intent.id) or job
         if job.state in RUNS or job.completing:  # it started between the two polls
             self._holds.lift(row.id)
+            self._context.started.add(row.id)
             return self._confirmed(intent, job, now)
         if job.state != "PENDING":
             return Ending.ENDED_AT_ONCE.end()

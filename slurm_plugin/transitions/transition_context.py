@@ -41,6 +41,7 @@ class TransitionContext:
         reserved: the reservations of the newest plan.
         news: the decisions and outcomes since they were logged last.
         records: of the newest snapshot, by job id; None before the first one.
+        started: jobs that wait in these records, and that Slurm has started since.
         asked_at: epoch second at which Slurm was asked for them.
         free_gpus: GPUs of each node that no running job holds, as far as that is known.
         planned: nodes that Slurm has planned for waiting jobs.
@@ -64,6 +65,7 @@ class TransitionContext:
     reserved: tuple[Start, ...] = ()
     news: list[Decision] = field(default_factory=list)
     records: Mapping[str, SlurmJob] | None = None
+    started: set[str] = field(default_factory=set)
     asked_at: float = -math.inf
     free_gpus: dict[str, int] = field(default_factory=dict)
     planned: frozenset[str] = frozenset()
@@ -75,6 +77,7 @@ class TransitionContext:
     def see(self, jobs: Sequence[SlurmJob], at: float = math.inf, nodes: Sequence[SlurmNode] = ()) -> None:
         """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
         self.records, self.asked_at = {job.id: job for job in jobs}, at
+        self.started.clear()
         self.free_gpus = {node.name: node.gpus - node.gpus_allocated for node in nodes}
         self.planned = frozenset(node.name for node in nodes if PLANNED in node.flags)
 

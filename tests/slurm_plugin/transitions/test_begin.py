@@ -29,6 +29,24 @@ def test_a_job_is_held_before_it_is_pinned(journal: Journal, pending: Make, prio
     assert harness.job.state == "RUNNING"
 
 
+def test_a_job_that_slurm_has_started_since_the_snapshot_is_not_started_again(held_job: ActorHarness) -> None:
+    """The snapshot has a reason for which it does not start, so that it is held again, and meanwhile Slurm has started it."""
+    held_job.slurm.starts = False
+    held_job.start()
+    held_job.actor.advance(1100.0)
+    held_job.slurm.change(reason="PartitionTimeLimit")
+    held_job.refresh()
+    held_job.slurm.change(state="RUNNING", reason="None", start_time=1101)
+    held_job.actor.confirm(1102.0)
+    assert (held_job.intents(), held_job.news()[-1].split(":")[0]) == ([], "running")
+    held_job.start(1102.0)
+    assert held_job.intents() == [], "the plan was made from the snapshot"
+    held_job.slurm.requeue_record("1")
+    held_job.actor.hold(held_job.refresh(), 1500.0)
+    held_job.start(1501.0)
+    assert [intent.kind for intent in held_job.intents()] == ["start"]
+
+
 def test_a_job_that_moved_to_an_unmanaged_partition_is_released_and_forgotten(journal: Journal, pending: Make) -> None:
     harness = ActorHarness(journal, pending(priority=1, reason="None"))
     harness.actor.hold(harness.refresh(), 1001.0)

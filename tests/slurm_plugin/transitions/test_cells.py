@@ -49,6 +49,20 @@ def test_a_start_in_cells_becomes_a_run_in_cells(held_job: ActorHarness, killed:
     assert held(held_job) == IN_CELLS
 
 
+def test_a_job_that_moved_since_the_decision_does_not_start_in_the_cells(held_job: ActorHarness) -> None:
+    """Its new account may be that of another virtual cluster."""
+    start_in_cells(held_job)
+    held_job.slurm.change(account="robots")
+    held_job.actor.advance(1101.0)
+    assert (held_job.intents(), held_job.row.held, held_job.row.pinned) == ([], True, False)
+    assert (held_job.job.state, held_job.job.priority) == ("PENDING", 0)
+    assert held_job.news()[-1].startswith("not started: it was moved from account ")
+    held_job.refresh()
+    start_in_cells(held_job)
+    held_job.actor.advance(1102.0)
+    assert held_job.job.state == "RUNNING", "a decision on its new account starts it"
+
+
 def test_a_start_without_cells_is_opportunistic(held_job: ActorHarness) -> None:
     start_in_cells(held_job, Start("1", NODES))
     held_job.poll(1101.0)
