@@ -15,6 +15,7 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
+from tests.chaos.logged_defects import LoggedDefects
 from tests.chaos.model_job import ADMIN, CONTROLLER, ENDED, NODES, OWNER, Killed, ModelJob
 from tests.chaos.slurm_model import SlurmModel, unavailable
 from tiresias.durable.database import Unwritable
@@ -83,6 +84,8 @@ class MortalController(RuleBasedStateMachine):
         self.forgotten: set[str] = set()  # held again, and no controller has polled since
         self.meanwhile: list[tuple[int, str, int]] = []  # reads of Slurm until it happens, the action, the job's number
         self.controller: Controller | None = None
+        self.defects = LoggedDefects()
+        self.defects.begin()
         self._live()
 
     def configuration(self) -> Config:
@@ -153,6 +156,7 @@ class MortalController(RuleBasedStateMachine):
         except Killed:
             self._die()
         self.slurm.shown = []
+        self.defects.check()
 
     def _others(self, action: str, pick: int) -> None:
         job = self._pick(pick) if self.slurm.jobs else None
@@ -182,6 +186,10 @@ class MortalController(RuleBasedStateMachine):
         assert set(own) - self.forgotten <= known, f"held, and not in the journal: {set(own) - known - self.forgotten}"
 
     @invariant()
+    def no_job_is_set_aside(self) -> None:
+        self.defects.check()
+
+    @invariant()
     def no_request_is_forgotten(self) -> None:
         assert self.slurm.forgotten_requests == []
 
@@ -197,7 +205,9 @@ class MortalController(RuleBasedStateMachine):
             return
         try:
             self._run_to_the_end()
+            self.defects.check()
         finally:
+            self.defects.end()
             if self.controller:
                 self._die()
             shutil.rmtree(self.folder)

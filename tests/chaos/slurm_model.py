@@ -187,8 +187,13 @@ class SlurmModel(ModelCluster):
             raise JobRefused(f"job {job.id}: Job is held")
 
     def _unpin(self, job: ModelJob, change: RequestChange) -> None:
-        assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"
-        assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
+        """Slurm itself refuses to change the excluded nodes of a running job: no hold is needed for these alone."""
+        if change.required is None and change.nodes is None:
+            if job.state != "PENDING":
+                raise JobRefused(f"job {job.id}: Job is no longer pending execution")
+        else:
+            assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"
+            assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
         if change.nodes is not None and change.nodes[1] != job.max_nodes:
             self.forgotten_requests.append(f"{job.id}: {change.nodes}, not {job.max_nodes}")
         job.pin = job.pin if change.required is None else change.required

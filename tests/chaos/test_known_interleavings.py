@@ -106,3 +106,35 @@ def test_a_limit_that_a_failed_node_hides_is_kept() -> None:
         machine.slurm.pass_time(5.0)
         machine.work(4)
         machine.no_request_is_forgotten()
+
+
+def test_a_job_that_is_set_aside_fails_the_test() -> None:
+    """The controller caught an assertion of the model about one job, set the job aside and went on: no test failed."""
+    with pytest.raises(AssertionError, match="job 1: set aside: its hold failed with AssertionError: of the model"):
+        set_a_job_aside()
+
+
+def set_a_job_aside() -> None:
+    with history(Interleavings) as machine:
+        machine._submit(4, 4.0, "good", False)
+        machine.slurm.hold = _fail  # type: ignore[method-assign]
+        machine.work(1)
+
+
+def _fail(job_id: str) -> None:
+    raise AssertionError(f"of the model, about job {job_id}")
+
+
+def test_excluded_nodes_are_given_back_without_a_hold() -> None:
+    """The model required a hold for that. The job was set aside, and no test failed."""
+    with history(Interleavings) as machine:
+        machine._submit(8, 4.0, "good", False)
+        machine.slurm.forget(halfway=False)
+        machine._do(Controller.cycle)
+        [job] = machine.slurm.jobs.values()
+        machine.slurm.node_down(NODES[0])
+        machine.slurm.pass_time(0.5)
+        assert job.only == NODES
+        assert (job.state, job.holder) == ("PENDING", "")
+        machine._do(Controller.release)
+        assert not job.only
