@@ -31,6 +31,8 @@ from tiresias.slurm_plugin.daemon.daemon import Daemon
 from tiresias.slurm_plugin.failover.standby import AnotherLeads, leadership_of, leading
 from tiresias.slurm_plugin.state.owner import as_owner
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
@@ -47,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
     configured = Configured.read(args.config, {"mode": args.mode} if args.mode else {}, acts=not args.release)
 
     def lead(configured: Configured, leadership: Leadership) -> Controller:

@@ -12,6 +12,7 @@ open_steps       starts and preemptions that the journal still has under way
 redone, in_vain  preemptions.py
 idle             idle.py
 service_wrong    service.py
+quarantined      quarantined.py
 
 A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued
 run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
@@ -30,6 +31,7 @@ from pathlib import Path
 
 from tests.chaos.idle import idle
 from tests.chaos.preemptions import in_vain, redone, requeues, victims
+from tests.chaos.quarantined import quarantined
 from tests.chaos.refused_updates import sorted_out, unindexed_jobs
 from tests.chaos.samples import Sampler
 from tests.chaos.scene import Scene, tasks
@@ -41,7 +43,7 @@ from tiresias.scheduler.host_lists import hosts
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps",
-    "redone", "in_vain", "idle", "service_wrong",
+    "redone", "in_vain", "idle", "service_wrong", "quarantined",
 )  # fmt: skip
 BY_SLURM = "by_slurm"
 PURGED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*Purging vestigial job script \S*/job0*(?P<job>[0-9]+)/")
@@ -167,6 +169,7 @@ class Check:
         self.evidence["unfinished"] += unfinished
         self.evidence["orphan_holds"] += held
         self.evidence["open_steps"] += open_steps(journal)
+        self.evidence["quarantined"] += quarantined(scene.cluster.log / "controller.log")
         self._check_jobs()
         self._check_runs()
         self._compare_ledger()

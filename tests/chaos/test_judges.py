@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sqlite3
 from dataclasses import replace
@@ -14,11 +15,14 @@ import pytest
 from tests.chaos.checks import LoggedRun
 from tests.chaos.idle import BOUND, idle
 from tests.chaos.preemptions import REACH, Requeue, Victim, in_vain, redone, requeues, victims
+from tests.chaos.quarantined import quarantined
 from tests.chaos.samples import Sample, Waiting, _free, controller_outages
 from tests.chaos.service import Accounted, service_wrong
 from tests.chaos.windows import Window, Windows
 from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.commands.controller import LOG_FORMAT
+from tiresias.slurm_plugin.state.quarantine import Quarantine
 
 DEADLINE = 6.0
 
@@ -197,3 +201,16 @@ def test_an_end_that_the_controller_saw_late_is_tolerated() -> None:
     assert service_wrong(late, RUNS, [(1095.0, 1120.0)], {})[0] == []
     assert service_wrong(late, RUNS, [(1100.0, 1120.0), (1095.0, 1101.0)], {})[0] == [], "one period follows the other"
     assert service_wrong(late, RUNS, [], {"new": None}) == ([], 0)
+
+
+def test_a_job_that_is_set_aside_is_found_in_the_log_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The lines are those of the product, in the format of `tiresias controller`."""
+    form, aside = logging.Formatter(LOG_FORMAT), Quarantine()
+    for _ in range(2):
+        with aside.guard("its hold", "176"):
+            raise ValueError("of a defect")
+    logging.getLogger("tiresias").warning("job 177: not started: Slurm reports Resources")
+    (log := tmp_path / "controller.log").write_text("".join(f"{form.format(record)}\n" for record in caplog.records))
+    assert len(caplog.records) == 3
+    words = "job 176: set aside: its hold failed with ValueError: of a defect; report this as a defect of Tiresias"
+    assert quarantined(log) == [words]
