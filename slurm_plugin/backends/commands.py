@@ -40,15 +40,16 @@ from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands, checked
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
 # record, start, priority, reason, array tasks, state, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
-# --gpus-per-node, reservation, features, QOS, licences, --exclusive. The start of a job that waits is its begin time; the long
-# format, which has that by name, has no -x on 22.05.
-_SIGNATURE = "%A|%S|%Q|%r|%K|%T|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f|%q|%W|%h"
+# --gpus-per-node, reservation, features, QOS, licences, account, dependencies, --exclusive. The start of a job that waits is its begin
+# time; the long format, which has that by name, has no -x on 22.05. Of a held job its owner may change the account alone.
+_SIGNATURE = "%A|%S|%Q|%r|%K|%T|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f|%q|%W|%a|%E|%h"
 _LONG_SIGNATURE = ",".join(
     f"{field}:|"
     for field in (
         "jobid", "eligibletime", "prioritylong", "reason", "arraytaskid", "state", "submittime", "timelimit", "numnodes",
         "numcpus", "nodelist",
-        "partition", "reqnodes", "excnodes", "minmemory", "tres-per-node", "reservation", "feature", "qos", "licenses", "exclusive",
+        "partition", "reqnodes", "excnodes", "minmemory", "tres-per-node", "reservation", "feature", "qos", "licenses", "account",
+        "dependency", "exclusive",
     )
 )  # fmt: skip
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)

@@ -38,7 +38,7 @@ def signature(job: Any) -> tuple[Any, ...]:
         state, job.state_reason, job.priority, job.requeue_count, job.submit_time, job.eligible_time, job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.allocated_nodes, job.required_nodes, job.partition,
         job.excluded_nodes, job.ntasks, job.constraints, job.reservation, job.array_tasks_waiting,
-        state == "PENDING" or job.end_time, job.qos, job.array_tasks_parallel, job.licenses,
+        state == "PENDING" or job.end_time, job.qos, job.array_tasks_parallel, job.licenses, job.account, dependency(job),
     )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def row(job: Any) -> list[Any]:
         job.num_nodes, job.max_nodes, job.cpus, job.ntasks, job.sockets_per_node, gres(job.gres_per_node),
         tres(job.tres_per_task), job.memory_per_node, job.memory_per_cpu,
         ",".join(job.constraints), job.required_nodes, job.excluded_nodes, job.allocated_nodes, job.is_requeueable,
-        job.is_batch_job, job.reservation, bool(job.dependencies),
+        job.is_batch_job, job.reservation, dependency(job),
         (job.exit_code or 0) << 8 | (job.exit_code_signal or 0), text(job, "command"),
         job.qos, ",".join(job.licenses or ()), job.array_tasks_parallel, ["none"] if job.resource_sharing == "NO" else [],
         job.ntasks_per_node, job.ntasks_per_socket, job.ntasks_per_gpu, job.cpus_per_task, job.min_cpus_per_node,
@@ -75,6 +75,12 @@ def array_task(job: Any) -> int | None:
         return number
     never_ran = job.state not in ("PENDING", "RUNNING", "SUSPENDED") and not job.allocated_nodes
     return None if never_ran and job.id == job.array_id else 0
+
+
+def dependency(job: Any) -> str:
+    """Return what is left of the job's dependencies; "" for nothing. It may change while nothing else of a held job does."""
+    found = job.dependencies
+    return str(found) if found else ""
 
 
 def text(job: Any, field: str) -> str | None:

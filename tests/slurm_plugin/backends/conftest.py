@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.polling import pauses
-from tiresias.sandbox import completion_log
+from tiresias.sandbox import accounts, completion_log
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.completion_log import epoch
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
@@ -95,6 +95,17 @@ def site(request: pytest.FixtureRequest, cluster_of: Callable[..., Cluster]) -> 
     name, suite = request.param.split("@")
     cluster = cluster_of(suite, **OPTIONS)
     backend = connect(cluster, name)
+    yield Site(cluster, backend)
+    backend.close()
+
+
+@pytest.fixture(params=["pyslurm", "commands"])
+def account_site(request: pytest.FixtureRequest, cluster_of: Callable[..., Cluster]) -> Iterator[Site]:
+    """A cluster in which alice may use the accounts `first` and `second`."""
+    cluster = cluster_of("forky", **{**OPTIONS, "accounting": True})
+    if "Account=first" not in cluster.run(["scontrol", "-o", "show", "assoc_mgr", "flags=assoc"]).stdout:
+        accounts.add(cluster, {"first": (), "second": ()}, ("alice",))
+    backend = connect(cluster, request.param)
     yield Site(cluster, backend)
     backend.close()
 

@@ -249,3 +249,23 @@ def test_the_longest_name_and_comment_and_bytes_that_are_no_utf8(site: Site) -> 
 def _but(job: SlurmJob) -> dict[str, object]:
     others = ("id", "raw_id", "name", "submit_time", "comments")
     return {field: getattr(job, field) for field in job.__slots__ if field not in others}
+
+
+def test_a_dependency_that_changes_while_the_job_is_held_is_shown(site: Site) -> None:
+    """Nothing else of the record changes. The snapshot showed the record that the hold had left."""
+    first, job = site.submit("--hold"), site.submit("--hold")
+    site.backend.hold(job)
+    assert site.job(job).dependency == ""
+    for change, words in ((f"afterany:{first}", f"afterany:{first}"), ("", "")):
+        site.cluster.run(["scontrol", "update", f"JobId={job}", f"Dependency={change}"], user="alice")
+        assert site.job(job).dependency.startswith(words)
+        assert bool(site.job(job).dependency) == bool(words)
+
+
+def test_an_account_that_changes_while_the_job_is_held_is_shown(account_site: Site) -> None:
+    """Nothing else of the record changes. The snapshot showed the record that the hold had left."""
+    job = account_site.submit("--hold", "--account=first")
+    account_site.backend.hold(job)
+    assert account_site.job(job).account == "first"
+    account_site.cluster.run(["scontrol", "update", f"JobId={job}", "Account=second"], user="alice")
+    assert account_site.job(job).account == "second"
