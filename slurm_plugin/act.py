@@ -172,7 +172,8 @@ class Actor:
 
         Those that Slurm could start soonest come first. before: only those that it could start before that epoch second.
         """
-        free = [job for job in jobs if job.priority > 0 and job.id not in self.intents and job.begin_time < before]
+        busy = self.intents.keys() | self.context.blocked
+        free = [job for job in jobs if job.priority > 0 and job.id not in busy and job.begin_time < before]
         names = list(together(sorted(free, key=lambda job: job.begin_time)).items())
         end = time.monotonic() + (HOLD_SECONDS if math.isinf(before) else URGENT_HOLD_SECONDS)
         allowance = self.context.allowance
@@ -195,9 +196,10 @@ class Actor:
                 if not self._holds.attempt(self._holds.unpin, row.id, now):
                     self._unpin_from[row.id] = now + self.context.config.backoff
 
-    def release_left_to_slurm(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Release jobs that are left to Slurm."""
+    def release_left_to_slurm(self, jobs: Sequence[SlurmJob], now: float) -> None:
+        """Release jobs that are left to Slurm, and those whose dependencies it has to examine."""
         self._left_to_slurm.release_again(jobs, now)
+        self._releasing.release_dependent(jobs, now)
 
     def release_waiting(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Release pending jobs that nothing under way keeps held or pinned: Slurm starts them (mode assist)."""

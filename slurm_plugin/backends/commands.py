@@ -40,8 +40,8 @@ from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands, checked
 from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
 # record, start, priority, reason, array tasks, state, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
-# --gpus-per-node, reservation, features, QOS, licences, account, dependencies, --exclusive. The start of a job that waits is its begin
-# time; the long format, which has that by name, has no -x on 22.05. Of a held job its owner may change the account alone.
+# --gpus-per-node, reservation, features, QOS, licences, account, dependencies, --exclusive. The start of a job that waits is its
+# begin time; the long format, which has that by name, has no -x on 22.05. Of a held job its owner may change the account alone.
 _SIGNATURE = "%A|%S|%Q|%r|%K|%T|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f|%q|%W|%a|%E|%h"
 _LONG_SIGNATURE = ",".join(
     f"{field}:|"

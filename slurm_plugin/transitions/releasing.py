@@ -8,6 +8,7 @@ from contextlib import suppress
 from tiresias.durable.database import StateError
 from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
+from tiresias.slurm_plugin.observation.job_phases import settled_at
 from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -41,6 +42,19 @@ class Releasing:
         release = Intent(row.key, job_id, 0, IntentKind.RELEASE, IntentStep.PINNED)
         while self._engine.execute(release, 0.0):
             pass
+
+    def release_dependent(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Release held jobs that depend on others.
+
+        Slurm does not examine the dependencies of a held job (measured on 26.05): the job would wait for them for ever. An owner
+        adds one to a job that is held, or a hold meets a job of which a killed slurmctld shows it again.
+        """
+        for job in jobs:
+            row = self._context.ledger.jobs.get(job.id)  # None: it has ended since the snapshot
+            is_held = job.held_by_admin and not job.completing and row is not None and row.held
+            if is_held and job.dependency and job.id not in self._context.intents and settled_at(job, now) <= now:
+                with self._context.quarantine.guard("its release", job.id):
+                    self._holds.attempt(self.release, job.id, now)
 
     def _unpin(self, intent: Intent, now: float) -> Result:
         row, job = self._context.ledger.jobs[intent.id], self._context.backend.job(intent.id)

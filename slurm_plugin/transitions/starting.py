@@ -60,7 +60,7 @@ class Starting:
     def _changed(self, intent: Intent, job: SlurmJob, now: float) -> End | None:
         """Return the end of a start whose waiting job has changed since the snapshot, so that it must not start as decided."""
         if not self._context.ledger.free(job):
-            return Ending.BLOCKED.end()
+            return self._blocked(intent)
         if not self._context.has_begun(job, now):
             return Ending.BEGINS_LATER.end()
         seen = self._context.record(intent.id) or job
@@ -70,6 +70,11 @@ class Starting:
         ):  # the cells may be of another virtual cluster
             return Ending.MOVED.end(account=seen.account, qos=seen.qos)
         return None
+
+    def _blocked(self, intent: Intent) -> End:
+        """Until the next snapshot the records show the job without what blocks it: no hold may meet it."""
+        self._context.blocked.add(intent.id)
+        return Ending.BLOCKED.end()
 
     def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> Result | None:
         """Pin the job in a way that changes nothing else of its request; the end of the start where it cannot be pinned."""
@@ -218,7 +223,7 @@ class Starting:
         if row is None or job is None:
             return Ending.ENDED_BEFORE_START.end()
         if job.state == "PENDING" and not self._context.ledger.free(job):
-            return Ending.BLOCKED.end()
+            return self._blocked(intent)
         if job.state == "PENDING":
             self._holds.note_hold(row)
             self._context.backend.hold(intent.id)

@@ -46,6 +46,7 @@ class TransitionContext:
         free_gpus: GPUs of each node that no running job holds, as far as that is known.
         planned: nodes that Slurm has planned for waiting jobs.
         drain_polls: epoch second of the newest poll of each job that releases its GPUs.
+        blocked: ids of jobs whose starts have ended since that snapshot, as others than the controller keep them waiting.
     """
 
     backend: Backend
@@ -70,6 +71,7 @@ class TransitionContext:
     free_gpus: dict[str, int] = field(default_factory=dict)
     planned: frozenset[str] = frozenset()
     drain_polls: dict[str, float] = field(default_factory=dict)
+    blocked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.intents = {one.id: one for one in self.journal.open_intents()}
@@ -78,6 +80,7 @@ class TransitionContext:
         """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
         self.records, self.asked_at = {job.id: job for job in jobs}, at
         self.started.clear()
+        self.blocked.clear()
         self.free_gpus = {node.name: node.gpus - node.gpus_allocated for node in nodes}
         self.planned = frozenset(node.name for node in nodes if PLANNED in node.flags)
 

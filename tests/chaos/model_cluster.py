@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tests.chaos.model_job import (
@@ -33,7 +34,7 @@ class ModelCluster:
         self.after_call: Callable[[str], None] = lambda operation: None
         self.shown: list[ModelRun] = []  # in the last snapshot
         self.forgotten_requests: list[str] = []  # jobs that got another limit of their nodes back than their owners'
-        self._saved: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...], float]] = {}
+        self._saved: dict[str, ModelJob] = {}
         self._root = control_root
 
     # -- what users, admins and nodes do ------------------------------------------------------------------------------
@@ -63,6 +64,16 @@ class ModelCluster:
         if job.holder == holder or (holder == ADMIN and job.holder):
             job.holder = ""
 
+    def depend(self, job: ModelJob, other: ModelJob) -> None:
+        """Owners let a waiting job depend on the end of an earlier one (afterany)."""
+        if job.state == "PENDING" and int(other.id) < int(job.id) and not other.over:
+            job.after = other.key
+
+    def move(self, job: ModelJob, account: str) -> None:
+        """Owners move a waiting job to another account."""
+        if job.state == "PENDING":
+            job.account = account
+
     def node_down(self, node: str) -> None:
         self.down.add(node)
         for job in self.jobs.values():
@@ -87,32 +98,33 @@ class ModelCluster:
 
     def save_state(self) -> None:
         """What slurmctld shows when it is killed next."""
-        self._saved = {
-            job.id: (job.key, job.holder, job.pin, job.only, job.begin_time)
-            for job in self.jobs.values()
-            if job.state == "PENDING"
-        }
+        self._saved = {job.id: replace(job) for job in self.jobs.values() if job.state == "PENDING"}
 
     def forget(self, halfway: bool) -> list[str]:
         """slurmctld is killed: what was started but does not run yet is as it was, `halfway` with the pin, which was saved. What an
-        administrator held since is free again. Returns the jobs that this changed."""
+        administrator held since is free again, and so is what the controller held. A dependency is as it was. Returns the jobs that
+        this holds again."""
         found, self.boot = list[str](), self.now
         for job in self.jobs.values():
             job.hides_limit = job.state == "PENDING"
-            key, *before = self._saved.get(job.id, ("", "", (), (), 0.0))
-            if (
-                job.state == "PENDING"
-                and job.is_pinned
-                and not job.holder
-                and key == job.key
-                and before[0] == CONTROLLER
-            ):
-                after = (CONTROLLER, job.pin, job.only, job.begin_time)
-                job.holder, job.pin, job.only, job.begin_time = after if halfway else before  # type: ignore[assignment]
+            job.unknown_limit |= job.hides_limit and self.now < job.submit_time
+            before = self._saved.get(job.id)
+            is_same = before and job.state == "PENDING" and (before.key, before.restarts) == (job.key, job.restarts)
+            if before and is_same and job.is_pinned and not job.holder and before.holder == CONTROLLER:
+                self._forget_start(job, before, halfway)
                 found.append(job.id)
             elif job.is_pinned and job.holder == ADMIN:
                 job.holder = ""
+            elif before and is_same and not job.is_pinned:
+                job.after = before.after
+                job.holder = "" if before.holder == "" and job.holder == CONTROLLER else job.holder
         return found
+
+    @staticmethod
+    def _forget_start(job: ModelJob, before: ModelJob, halfway: bool) -> None:
+        job.holder = CONTROLLER
+        if not halfway:
+            job.pin, job.only, job.begin_time = before.pin, before.only, before.begin_time
 
     def step_clock(self, seconds: float) -> None:
         """Set the whole machine's clock: recorded times stay, what is under way takes as long as before."""
@@ -146,8 +158,11 @@ class ModelCluster:
                 self._end_run(job, "COMPLETED")
 
     def _schedule(self, job: ModelJob) -> None:
-        waits = job.state == "PENDING" and not job.completing and not job.holder and job.begin_time <= self.now
-        if not waits:
+        if job.state != "PENDING" or job.completing or job.holder:
+            return
+        if job.after and not any(other.key == job.after and not other.over for other in self.jobs.values()):
+            job.after = ""  # of a held job Slurm does not find that out (measured on 26.05)
+        if job.after or job.begin_time > self.now:
             return
         shares = self._placement(job)
         if shares:

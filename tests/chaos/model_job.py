@@ -55,6 +55,8 @@ class ModelJob:
     start_time: int = 0
     end_time: int = 0
     max_nodes: int = 0
+    after: str = ""  # key of the job on whose end it depends
+    unknown_limit: bool = False  # a slurmctld that hides it was started with a clock that lay behind the submission
     hides_limit: bool = False  # its record shows no max_nodes: a new slurmctld, a failed node (22.05: any requeue)
     pin: tuple[str, ...] = ()  # required nodes, which are as many as it gets
     only: tuple[str, ...] = ()  # the nodes that it does not exclude; () for all

@@ -145,10 +145,11 @@ class MortalController(RuleBasedStateMachine):
         if self.controller is None:
             self._live()
         assert self.controller is not None
+        before = set(self.forgotten)
         try:
             operation(self.controller)
             if operation is Controller.cycle:  # a release continues, whether or not it can record what it reads
-                self.forgotten.clear()
+                self.forgotten -= before
                 for run in self.slurm.shown:
                     run.seen = True
         except Unavailable:  # Slurm, or the disk
@@ -166,6 +167,10 @@ class MortalController(RuleBasedStateMachine):
             self.slurm.user_requeue(job)
         elif job and action == "hold" and job.state == "PENDING":
             self.slurm.set_hold(job, OWNER)
+        elif job and action == "depend":
+            self.slurm.depend(job, self._pick(pick + 1))
+        elif action == "forget":
+            self.forgotten |= set(self.slurm.forget(halfway=bool(pick % 2)))
         elif action == "node":
             self.slurm.node_down(NODES[pick % len(NODES)])
 
@@ -191,7 +196,7 @@ class MortalController(RuleBasedStateMachine):
 
     @invariant()
     def no_request_is_forgotten(self) -> None:
-        assert self.slurm.forgotten_requests == []
+        assert not self.slurm.forgotten_requests, self.slurm.forgotten_requests
 
     def _alive(self) -> dict[str, bool]:
         """By id, as it is on the disk: whether the controller holds the job."""

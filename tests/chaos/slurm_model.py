@@ -42,7 +42,7 @@ class SlurmModel(ModelCluster):
 
     def new_life(self) -> None:
         """A back end's memory ends with the controller."""
-        self._memory = Memory()
+        self._memory, self._records = Memory(), dict[str, SlurmJob]()
 
     # -- reading ------------- ----------------------------------------------------------------------------------------
 
@@ -80,7 +80,15 @@ class SlurmModel(ModelCluster):
         return self.jobs[job_id]
 
     def _record(self, job: ModelJob) -> SlurmJob:
-        reason = {"": "Resources", OWNER: "JobHeldUser", ADMIN: "JobHeldAdmin", CONTROLLER: "JobHeldAdmin"}[job.holder]
+        """Return the same object until the record changes, as the back ends do."""
+        found = self._new_record(job)
+        if self._records.get(job.id) != found:
+            self._records[job.id] = found
+        return self._records[job.id]
+
+    def _new_record(self, job: ModelJob) -> SlurmJob:
+        free = "Dependency" if job.after else "Resources"
+        reason = {"": free, OWNER: "JobHeldUser", ADMIN: "JobHeldAdmin", CONTROLLER: "JobHeldAdmin"}[job.holder]
         running = job.state == "RUNNING"
         return SlurmJob(
             id=job.id, raw_id=int(job.id), array_id=0, het_id=0, name=job.id, user="alice", uid=os.getuid(),
@@ -92,7 +100,7 @@ class SlurmModel(ModelCluster):
             min_nodes=len(job.pin) or 1, max_nodes=job.shown_limit, cpus=job.gpus, memory_per_node=0,
             memory_per_cpu=100, features="", required_nodes=job.pin, excluded_nodes=job.excluded,
             shares=job.shares if running or job.completing else (), requeue=True, batch=True, reservation="",
-            dependency="", exit_code=-1, tasks=job.gpus,
+            dependency=f"afterany:{job.after}" if job.after else "", exit_code=-1, tasks=job.gpus,
         )  # fmt: skip
 
     def _node(self, name: str) -> SlurmNode:
@@ -194,7 +202,7 @@ class SlurmModel(ModelCluster):
         else:
             assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"
             assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
-        if change.nodes is not None and change.nodes[1] != job.max_nodes:
+        if change.nodes is not None and change.nodes[1] != job.max_nodes and not job.unknown_limit:
             self.forgotten_requests.append(f"{job.id}: {change.nodes}, not {job.max_nodes}")
         job.pin = job.pin if change.required is None else change.required
         job.only = job.only if change.excluded is None else ()

@@ -52,7 +52,11 @@ class Interleavings(MortalController):
             self.slurm.pass_time(0.5)
             self._do(Controller.poll)
 
-    @rule(reads=st.integers(1, 6), action=st.sampled_from(["cancel", "requeue", "hold", "node"]), pick=picks)
+    @rule(
+        reads=st.integers(1, 6),
+        action=st.sampled_from(["cancel", "requeue", "hold", "depend", "forget", "node"]),
+        pick=picks,
+    )
     def happens_meanwhile(self, reads: int, action: str, pick: int) -> None:
         self.meanwhile.append((reads, action, pick))
 
@@ -116,6 +120,15 @@ class Interleavings(MortalController):
             pass  # an administrator's hold cannot be distinguished from the controller's then
         elif job.holder == "" or (job.holder == CONTROLLER and holder == OWNER and job.state == "PENDING"):
             self.slurm.set_hold(job, holder)
+
+    @precondition(lambda self: len(self.slurm.jobs) > 1)
+    @rule(pick=picks, other=picks)
+    def depend(self, pick: int, other: int) -> None:
+        """Of a job that waits on one that was submitted earlier."""
+        alive = [job for job in self.slurm.jobs.values() if not job.over]
+        pairs = [(job, one) for job in alive for one in alive if job.state == "PENDING" and int(one.id) < int(job.id)]
+        if pairs:
+            self.slurm.depend(*pairs[(pick * 6 + other) % len(pairs)])
 
     @precondition(lambda self: self.slurm.jobs)
     @rule(pick=picks, nodes=st.integers(0, 2))

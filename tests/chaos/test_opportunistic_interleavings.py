@@ -18,7 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.chaos.test_interleavings import FEW, Interleavings
+from tests.chaos.model_job import GPUS, ModelJob
+from tests.chaos.test_interleavings import FEW, Interleavings, picks
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.slurm_plugin.config import Config, VirtualClusterConfig
 
@@ -70,6 +71,14 @@ class OpportunisticInterleavings(Interleavings):
     def submit_of_owner(self, gpus: int, work: float) -> None:
         self._submit(gpus, work, "good", False, OWNER_ACCOUNT)
 
+    @precondition(lambda self: self.slurm.jobs)
+    @rule(pick=picks, joins=st.booleans())
+    def move(self, pick: int, joins: bool) -> None:
+        """To the account of the virtual cluster, or out of it, where it may run there."""
+        job = self._pick(pick)
+        if job.gpus <= GPUS if joins else job.habit not in CONFINED:
+            self.slurm.move(job, OWNER_ACCOUNT if joins else "")
+
     def _run_to_the_end(self) -> None:
         super()._run_to_the_end()
         query = "select id, key, restart, outcome from intent where kind = 'restart' and outcome != ''"
@@ -77,12 +86,18 @@ class OpportunisticInterleavings(Interleavings):
             self._check_ended_run(job_id, key, restart, outcome)
 
     def _check_ended_run(self, job_id: str, key: str, restart: int, outcome: str) -> None:
-        job = next(one for one in [*self.past, *self.slurm.jobs.values()] if one.key == key)
+        job = self._job_of_run(job_id, key, restart)
         assert job.choice != "yes", f"job {job_id}: its owner does not accept the end of its run: {outcome}"
         if outcome.startswith("restarted"):
             [(lost, pause)] = self._query(f"select lost, pause from run where key = '{key}' and restart = {restart}")
             assert lost is not None, f"job {job_id}: what was lost is not in the journal"
             assert pause is None, f"job {job_id}: it counts as a job that saved"
+
+    def _job_of_run(self, job_id: str, key: str, restart: int) -> ModelJob:
+        """By its start: the key of a job that was first seen after a requeue is not that of its submission."""
+        [(start,)] = self._query(f"select start from run where key = '{key}' and restart = {restart}")
+        alike = [one for one in [*self.past, *self.slurm.jobs.values()] if one.id == job_id]
+        return next(one for one in alike if (restart, start) in {(run.restart, run.start) for run in one.runs})
 
     def _query(self, query: str) -> list[tuple[Any, ...]]:
         with sqlite3.connect(f"file:{self.folder}/journal.sqlite?mode=ro", uri=True) as db:

@@ -1,4 +1,4 @@
-"""A dependent job and a job that was submitted earlier: which starts first when the running job ends."""
+"""Dependent jobs: which starts first when the running job ends, and one that is held when it gets its dependency."""
 
 from __future__ import annotations
 
@@ -63,3 +63,17 @@ def test_the_hook_lets_the_controller_start_the_older_job_first(centre_with: Cal
     Slurm does not wait for the controller: without the delay it may start the dependent job before that cycle.
     """
     assert first_start_after_an_end(centre_with({}, HOUR_S), is_delayed=True) == "older"
+
+
+def test_a_dependency_that_is_added_to_a_held_job_is_waited_for(centre_with: Callable[..., Centre]) -> None:
+    """Slurm does not examine the dependencies of a held job: the controller held it, and waited for the dependency, for ever."""
+    centre = centre_with({}, 0.5)
+    runs, other = centre.submit(gpus=16), centre.submit(gpus=1, user="bob")
+    centre.wait_for_state(runs, "RUNNING")
+    job = centre.submit(gpus=16)
+    centre.wait_until(lambda: centre.show(job).get("Reason") == "JobHeldAdmin", "it is not held", job)
+    centre.scontrol("update", f"JobId={job}", f"Dependency=afterany:{other}", user="alice")
+    centre.wait_until(lambda: centre.show(job).get("Reason") == "Dependency", "it stays held", job)
+    centre.cancel(runs)
+    centre.cancel(other, user="bob")
+    centre.wait_for_state(job, "RUNNING")
