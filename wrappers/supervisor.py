@@ -32,6 +32,7 @@ from tiresias.wrappers import exit_status, inserted, newest_checkpoint, opportun
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers.control_channel import ControlChannel
 from tiresias.wrappers.images import option
+from tiresias.wrappers.limit_watch import LimitWatch
 from tiresias.wrappers.parking import Parking, timeout_from
 from tiresias.wrappers.remote_memory_notes import RemoteMemoryNotes
 from tiresias.wrappers.requested_save import RequestedSave, kill_run
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from tiresias.wrappers.outside_save import OutsideSave
 
 POLL_S = 0.1  # between polls of a program that is saving
-LIMIT_POLL_S = 60.0  # between polls of the program's save time, where there is a time limit
 IDLE_S = 3600.0  # between polls when nothing is expected
 TOGETHER_S = 1.0  # Slurm ends a job with SIGCONT and SIGTERM, to every process of it
 UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP}
@@ -67,8 +67,7 @@ class Supervisor:
         self._why = ""  # of the save: "limit", or "" for a preemption
         self._before = -1  # the newest checkpoint when the save was requested
         self._continued = -TOGETHER_S
-        self._began = time.time()
-        self._end = time_limit.end_time(os.environ)
+        self._limit = LimitWatch(self._channel, os.environ)
         self._final = exit_status.final_codes(os.environ)
         self._outside = _outside_save(job, self._channel, script)
         self._following, self._activity = _following(job), _activity(job)
@@ -89,6 +88,7 @@ class Supervisor:
         while True:
             self._start()
             code = self._attend()
+            self._limit.stop()
             for each in filter(None, (self._following, self._activity)):
                 each.end()
             step = self._saved(code)
@@ -149,6 +149,7 @@ class Supervisor:
             setsigmask=self._mask,
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
         )
+        self._limit.begin()
         if self._following:
             self._following.begin()
         if self._activity:
@@ -167,16 +168,14 @@ class Supervisor:
             if self._save:
                 self._save.poll()
                 self._drop_failed_save()
-            elif self._limit_is_near():
-                self._request_save("limit")
+            else:
+                self._poll_limit()
 
     def _pause(self) -> float:
         if self._save:
             return POLL_S
-        watch = min(self._activity.wait() if self._activity else IDLE_S, self._memory.wait())
-        if self._end == float("inf"):
-            return min(IDLE_S, watch)
-        return min(LIMIT_POLL_S, watch, max(1.0, self._end - self._lead() - time.time()))
+        watch = self._activity.wait() if self._activity else IDLE_S
+        return min(IDLE_S, watch, self._memory.wait(), self._limit.wait())
 
     def _received(self, number: int) -> None:
         if number == signal.SIGCHLD:
@@ -199,20 +198,10 @@ class Supervisor:
         pending = signal.SIGCONT in signal.sigpending()
         return number == signal.SIGTERM and (pending or time.monotonic() - self._continued < TOGETHER_S)
 
-    # the time limit
-
-    def _limit_is_near(self) -> bool:
-        """Whether to save for the time limit. A program that never registered gets no signal."""
-        return (
-            time.time() >= self._end - self._lead()
-            and bool(self._channel.program().get("ready"))
-            and not self._terminated
-        )
-
-    def _lead(self) -> float:
-        save = self._channel.program().get("save")
-        known = float(save) if isinstance(save, (int, float)) and 0 <= save <= control.LONGEST else None
-        return time_limit.lead(self._end - self._began, known)
+    def _poll_limit(self) -> None:
+        self._limit.poll()
+        if not self._terminated and self._limit.is_near():
+            self._request_save("limit")
 
     # saving
 
@@ -220,16 +209,16 @@ class Supervisor:
         if self._save:
             return
         if not self._outside and self._channel.program() and not self._channel.registered():
-            self._end = float("inf") if why else self._end  # one attempt is enough
+            if why:
+                self._limit.give_up()
             log_line("checkpoint requested, but the program has ended: the script continues")
             return
         self._terminated, self._why = False, why
         self._before = control.integer(self._channel.program().get("step"))
         self._channel.publish("saving", why=why)
-        late_in = self._lead() / 2 if why else time_limit.save_deadline(os.environ)
-        self._save = RequestedSave(
-            self.job, self._channel, self._outside, self._child, self._signal, late_in, self._end if why else None
-        )
+        late_in = self._limit.lead() / 2 if why else time_limit.save_deadline(os.environ)
+        end = self._limit.end if why else None
+        self._save = RequestedSave(self.job, self._channel, self._outside, self._child, self._signal, late_in, end)
         reason = "the time limit is near" if why else "preemption requested"
         log_line(f"{reason}: {self._save.request()}")
 
@@ -241,7 +230,7 @@ class Supervisor:
 
     def _has_failed_to_save(self) -> None:
         if self._why:
-            self._end = float("inf")  # one attempt before the time limit is enough
+            self._limit.give_up()
 
     def _saved(self, code: int) -> int | None:
         """Return the step to resume from when the script ended because of a requested save; None when it ended by itself.
@@ -282,10 +271,11 @@ class Supervisor:
         limit_words = " before its time limit" if self._why else ""
         what = self._outside.result if self._outside else f"saved step {step}{limit_words}"
         log_line(f"run {self.job.restart} {what} and waits for the requeue")
-        timeout, parking = timeout_from(os.environ), Parking(WATCHED, self._end)
-        ends = bool(self._why) or time.time() + timeout >= self._end  # by its time limit, while it waits
+        timeout, end = timeout_from(os.environ), self._limit.end
+        parking = Parking(WATCHED, end)
+        ends = bool(self._why) or time.time() + timeout >= end  # by its time limit, while it waits
         if ends:
-            timeout = min(timeout, max(0.0, self._end - time.time()) / 2)
+            timeout = min(timeout, max(0.0, end - time.time()) / 2)
         if parking.requeue_comes(timeout):
             return False
         if ends:

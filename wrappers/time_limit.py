@@ -1,7 +1,7 @@
 """The job's time limit: when to save before it, and the job's own request for a requeue.
 
-Slurm passes the end of the run in SLURM_JOB_END_TIME (24.11 and 26.05 do, 22.05 does not: there a job gets no warning). At the
-limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once (26.05): so the program is signalled before.
+Slurm passes the end of the run in SLURM_JOB_END_TIME (24.11 and 26.05 do; 22.05 does not, and squeue reports it: end_query.py). At
+the limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once (26.05): so the program is signalled before.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ MARGIN = 60.0  # seconds before the end besides three times what a save took
 NO_LIMIT_S = 365 * 86400 - 3600.0  # Slurm writes "in a year" for a job without a limit
 REQUEUE_TIMEOUT = 30.0
 SAVE_DEADLINE = 120.0  # seconds; TIRESIAS_SAVE_DEADLINE, the site's preemption.deadline
+_SECONDS = re.compile("[0-9]{1,12}", re.ASCII)
 
 
-def end_time(env: Mapping[str, str]) -> float:
-    """Epoch seconds at which Slurm will end this run; inf where there is no limit or Slurm does not pass it."""
-    start, end = env.get("SLURM_JOB_START_TIME", ""), env.get("SLURM_JOB_END_TIME", "")
-    if not (start.isdigit() and end.isdigit() and 0 < int(end) - int(start) < NO_LIMIT_S):
-        return float("inf")
-    return float(end)
+def end_time(env: Mapping[str, str]) -> float | None:
+    """Epoch seconds at which Slurm will end this run; inf where there is no limit, None where Slurm does not pass it."""
+    return end_of(env.get("SLURM_JOB_START_TIME", ""), env.get("SLURM_JOB_END_TIME", ""))
+
+
+def end_of(start: str, end: str) -> float | None:
+    """Return the end of a run by its start and end in epoch seconds; inf without a limit, None where they are no such times."""
+    if not (_SECONDS.fullmatch(start) and _SECONDS.fullmatch(end)) or int(end) <= int(start):
+        return None
+    return float(end) if int(end) - int(start) < NO_LIMIT_S else float("inf")
 
 
 def start_time(env: Mapping[str, str]) -> int:
     """Epoch second at which this run began, as Slurm's record has it; 0 where Slurm does not pass it (22.05)."""
     start = env.get("SLURM_JOB_START_TIME", "")
-    return int(start) if re.fullmatch("[0-9]{1,12}", start, re.ASCII) else 0
+    return int(start) if _SECONDS.fullmatch(start) else 0
 
 
 def lead(limit: float, save: float | None) -> float:

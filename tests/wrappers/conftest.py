@@ -179,14 +179,14 @@ class User:
         """Return program.json as text."""
         return "".join(path.read_text() for path in self.cluster.shared.glob(f"w/control/*/{job}/program.json"))
 
-    def until(self, condition: Callable[[], bool], state: Callable[[], str]) -> None:
-        deadline, pause = time.monotonic() + 60, pauses()
+    def until(self, condition: Callable[[], bool], state: Callable[[], str], seconds: float = 60) -> None:
+        deadline, pause = time.monotonic() + seconds, pauses()
         while not condition():
             assert time.monotonic() < deadline, state()
             pause()
 
-    def until_logged(self, name: str, words: str) -> None:
-        self.until(lambda: words in self.log(name), lambda: self.log(name) + self.run("squeue").stdout)
+    def until_logged(self, name: str, words: str, seconds: float = 60) -> None:
+        self.until(lambda: words in self.log(name), lambda: self.log(name) + self.run("squeue").stdout, seconds)
 
     def trains(self, job: str) -> None:
         self.until(
@@ -204,11 +204,15 @@ class User:
         self.comes_back(job)
 
     def comes_back(self, job: str) -> None:
-        """For a job that was requeued from outside: once it is pending, it need not wait two minutes."""
+        """For a job that was requeued from outside: once it is pending, it need not wait two minutes. Before 26.05 slurmd refuses
+        the job's launch in the second of the requeue ("already killed, do not launch batch job")."""
         self.until(lambda: "PENDING" in self.squeue(job, "%T"), lambda: self.squeue(job, "%T %r"))
+        second = int(time.time())
+        self.until(lambda: time.time() >= second + 1.1, lambda: "the clock stands still")
         self.cluster.run(["scontrol", "update", f"job={job}", "StartTime=now"])
 
 
 @pytest.fixture
-def alice(cluster: Cluster, request: pytest.FixtureRequest) -> User:
-    return User(cluster, re.sub(r"\W", "_", request.node.name))
+def alice(cluster_of: Callable[[str], Cluster], request: pytest.FixtureRequest) -> User:
+    """On forky, or on the suite of an indirect parameter."""
+    return User(cluster_of(getattr(request, "param", "forky")), re.sub(r"\W", "_", request.node.name))

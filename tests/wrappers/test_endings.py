@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.wrappers.fake_squeue import FakeSqueue
 from tiresias.protocol import control
 from tiresias.wrappers import exit_status, registered_ranks, run_messages, time_limit
 
@@ -70,6 +71,29 @@ def test_a_requeue_that_slurm_does_not_receive_is_requested_again(site: Site) ->
     assert job.send(signal.SIGTERM).end() == 99
 
 
+def test_it_saves_before_an_end_that_squeue_reports(site: Site) -> None:
+    """As with Slurm 22.05, whose jobs have no SLURM_JOB_END_TIME."""
+    end = FakeSqueue(site.folder).reports("16", time_limit.LEAST + 10)
+    words = {"PATH": f"{site.folder}:{os.environ['PATH']}", "SQUEUE_STATES": "PD"}
+    job = site.start(site.train.replace("300", "100000"), job="16", **words)
+    job.until(lambda report: report.state == "parked")
+    assert job.report().why == "limit"
+    assert time.time() < end - 20
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+@pytest.mark.parametrize("then", ["exec sleep 1000", "exit 1", "cat /dev/zero | head -c 300000; exit 0", "kill -9 $$"])
+def test_a_squeue_that_reports_no_end_changes_nothing(site: Site, then: str) -> None:
+    squeue = FakeSqueue(site.folder, then)
+    words = {"PATH": f"{site.folder}:{os.environ['PATH']}"}
+    job = site.start(site.train.replace("300", "100000"), job="16", **words)
+    job.until(lambda report: report.ready and bool(squeue.calls))
+    job.preempt()
+    assert job.report().why == ""
+    assert job.send(signal.SIGTERM).end() == 99
+    assert "squeue" not in job.log.read_text()
+
+
 def test_a_script_that_cannot_save_gets_its_whole_time(site: Site) -> None:
     job = site.start("sleep 3; echo whole", **limited(5))
     assert job.end() == 0
@@ -79,14 +103,16 @@ def test_a_script_that_cannot_save_gets_its_whole_time(site: Site) -> None:
 @pytest.mark.parametrize(
     ("env", "end"),
     [
-        ({}, float("inf")),
+        ({}, None),
         ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "160"}, 160.0),
         ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": str(100 + 365 * 86400)}, float("inf")),
-        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "-5"}, float("inf")),
-        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "x"}, float("inf")),
+        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "-5"}, None),
+        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "x"}, None),
+        ({"SLURM_JOB_START_TIME": "160", "SLURM_JOB_END_TIME": "160"}, None),
+        ({"SLURM_JOB_START_TIME": "1", "SLURM_JOB_END_TIME": "9" * 5000}, None),
     ],
 )
-def test_the_end_time_from_slurm(env: dict[str, str], end: float) -> None:
+def test_the_end_time_from_slurm(env: dict[str, str], end: float | None) -> None:
     assert time_limit.end_time(env) == end
 
 

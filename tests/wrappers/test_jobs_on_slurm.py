@@ -16,6 +16,10 @@ User = Any  # conftest.py
 TRAIN = "python3 training.py 400 0.01 result"
 
 
+# 22.05 passes jobs no end of their time
+RELEASES = pytest.mark.parametrize("alice", ["forky", pytest.param("bookworm", marks=pytest.mark.long)], indirect=True)
+
+
 def trained(steps: int = 400) -> str:
     number = 1
     for step in range(1, steps + 1):
@@ -139,6 +143,7 @@ def test_ranks_that_are_killed_when_the_first_has_left(alice: User) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+@RELEASES
 def test_a_time_limit_of_a_minute_and_no_requeue_from_outside(alice: User) -> None:
     """It saves half a minute before its end, waits for a requeue, asks for it itself, and goes on under the same id."""
     alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1\npython3 training.py 4000 0.01 result\n")
@@ -161,6 +166,7 @@ def test_slurms_words_for_a_job_that_is_never_requeued(alice: User) -> None:
 
 
 @pytest.mark.slow
+@RELEASES
 def test_a_time_limit_and_no_requeue(alice: User) -> None:
     """It saves, ends at once and releases its GPUs, half a minute before its limit."""
     alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1 --no-requeue\npython3 training.py 9000 0.01 result\n")
@@ -174,3 +180,36 @@ def test_a_time_limit_and_no_requeue(alice: User) -> None:
     assert "ExitCode=99:0" in shown()
     assert re.search(r"RunTime=00:00:[1-4]", shown()), shown()
     assert Store(alice.cluster.shared / "w/checkpoints" / job).steps()
+
+
+@pytest.mark.slow
+def test_a_time_limit_that_an_administrator_extends(alice: User) -> None:
+    """It is not saved for the limit that its environment has, and ends in its first run."""
+    alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1\npython3 training.py 4000 0.01 result\n")
+    job = alice.submit("job.sh")
+    alice.trains(job)
+    alice.cluster.run(["scontrol", "update", f"job={job}", "TimeLimit=5"])
+    alice.until_logged("log", "the time limit was changed by +4 min: the run ends in 2")
+    alice.until_logged("result", trained(4000))
+    assert "the time limit is near" not in alice.log("log")
+    assert "Restarts=0" in alice.run("scontrol", "show", "job", job).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("alice", ["bookworm"], indirect=True)
+def test_slurmctld_is_down_when_a_job_asks_for_its_end(alice: User) -> None:
+    """22.05: the job asks again, and saves before its limit."""
+    alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=2\npython3 training.py 100000 0.01 result\n")
+    job = alice.submit("job.sh")
+    alice.trains(job)
+    alice.cluster.kill_slurmctld()
+    try:
+        asked = ["pgrep", "-x", "squeue"]
+        alice.until(lambda: alice.cluster.run(asked, check=False).stdout != "", lambda: alice.log("log"))
+        alice.until(lambda: alice.cluster.run(asked, check=False).stdout == "", lambda: alice.log("log"))
+    finally:
+        alice.cluster.start_slurmctld()
+    alice.until_logged("log", "the time limit is near: checkpoint signal sent to", seconds=120)
+    alice.until_logged("log", "before its time limit and waits for the requeue")
+    alice.run("scancel", job)

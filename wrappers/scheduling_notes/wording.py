@@ -62,13 +62,13 @@ def saving(options: SubmitOptions, managed: bool, seen_in: str, earlier: Previou
 
 
 def renewal(options: SubmitOptions, seen_in: str, earlier: PreviousJob | None) -> str:
-    """Describe the time limit of a job that can save; "" without a limit or saves. Slurm 22.05 passes jobs no end time."""
+    """Describe the time limit of a job that can save; "" without a limit or saves."""
     limit = options.get("time")
     if not limit or not saves(seen_in, earlier):
         return ""
     if options.get("requeue") == "no":
         return f"it saves before its time limit ({limit}) and ends there"
-    return f"--time={limit} limits each run and not the job, which is requeued at the limit and goes on (from Slurm 23.02 on)"
+    return f"--time={limit} limits each run and not the job, which is requeued at the limit and goes on"
 
 
 def order(options: SubmitOptions, orders: bool) -> str:

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
+from tests.wrappers.conftest import Site
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
+PROGRAM = "/opt/tiresias/tests/wrappers/training.py"
 
 
-def test_a_job_resumes_after_its_time_limit(centre: Centre) -> None:
-    job = centre.train("--time=1", seconds=45)
-    centre.wait_for_state(job, "COMPLETED", seconds=120)
+@pytest.fixture(params=["pyslurm@forky", "commands@bookworm"])
+def of_release(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
+    """A controller on 26.05, and on 22.05, which passes jobs no end of their time."""
+    backend, suite = request.param.split("@")
+    centre = centre_of(suite)
+    centre.restart(backend=backend)
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+def test_a_job_resumes_after_its_time_limit(of_release: Centre) -> None:
+    """Its result depends on every step."""
+    centre = of_release
+    program = centre.submit(
+        "--time=1", command=f"exec python3 {PROGRAM} 4500 0.01 /shared/out/$SLURM_JOB_ID.result", by="tsbatch", gpus=8
+    )
+    job = centre.train("--time=1", seconds=45, gpus=8)
+    for each in (program, job):
+        assert centre.wait_for_state(each, "COMPLETED", seconds=150)["Restarts"] == "1"
+    assert (centre.cluster.shared / "out" / f"{program}.result").read_text() == Site.trained(4500)
     message = centre.explain(job)
     assert [one["why"] for one in message["decisions"] if one["action"] == "renew"] == [
         "it has saved before its time limit"
