@@ -17,8 +17,9 @@ quarantined      quarantined.py
 A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued
 run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
 of a job that it is about to launch for a stray one and removes it, once in thousands of launches ("Purging vestigial job
-script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back, as 22.05 does any
-job. What befalls the jobs of such a moment, in ways of lost, twice, redone and ledger_*, is counted apart, as by_slurm.
+script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back; so does 22.05 where
+it is away when the job asks for the end of its run. What befalls the jobs of such a moment, in ways of lost, twice, redone and
+ledger_*, is counted apart, as by_slurm.
 """
 
 from __future__ import annotations
@@ -75,10 +76,14 @@ class LoggedRun:
         return self.state == "FAILED" and any(self.start - 1 <= moment <= self.end + 1 for moment in times)
 
     def ended_without_requeue(self, absent: Iterable[tuple[float, float]], version: str) -> bool:
-        """Whether it ended at its limit while slurmctld, away in the times `absent`, could not requeue it, or passed it no end."""
-        last = self.start + self.limit - TIME_TO_ASK
-        is_away = any(first <= last and self.end <= back + 2 for first, back in absent)
-        return self.state == "TIMEOUT" and (is_away or version.startswith(WITHOUT_END_TIME))
+        """Whether it ended at its limit while slurmctld, away in the times `absent`, could not requeue it, or report its end."""
+        last, half = self.start + self.limit - TIME_TO_ASK, self.start + self.limit / 2
+        asks = version.startswith(WITHOUT_END_TIME)
+        away = any(
+            (first <= last and self.end <= back + 2) or (asks and first <= half and self.start <= back)
+            for first, back in absent
+        )
+        return self.state == "TIMEOUT" and away
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,12 @@ def test_a_task_of_an_array_is_found_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("version", "state", "absent", "by_slurm"),
     [
-        ("22.05.8", "TIMEOUT", [], True),
-        ("22.05.8", "FAILED", [], False),
+        ("22.05.8", "TIMEOUT", [], False),
+        ("22.05.8", "TIMEOUT", [(102.0, 110.0)], True),
+        ("22.05.8", "TIMEOUT", [(90.0, 99.0)], False),
+        ("22.05.8", "TIMEOUT", [(135.0, 140.0)], False),
+        ("22.05.8", "TIMEOUT", [(140.0, 165.0)], True),
+        ("22.05.8", "FAILED", [(102.0, 110.0)], False),
         ("26.05.5", "TIMEOUT", [], False),
         ("26.05.5", "TIMEOUT", [(140.0, 165.0)], True),
         ("26.05.5", "TIMEOUT", [(110.0, 130.0)], False),
@@ -78,7 +82,7 @@ def test_a_task_of_an_array_is_found_by_its_number() -> None:
 def test_a_run_that_slurm_ends_at_its_limit_without_a_warning_is_slurms_own_loss(
     version: str, state: str, absent: list[tuple[float, float]], by_slurm: bool
 ) -> None:
-    """22.05 passes no end of the run: no job saves before its limit."""
+    """22.05 passes no end of the run: a job asks for it in the first half of its time."""
     run = LoggedRun("6", 6, "train", state, submit=99, start=100, end=165, limit=60.0, managed=True, gpus=2)
     assert run.ended_without_requeue(absent, version) == by_slurm
 
