@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Collection, Mapping
@@ -21,12 +20,13 @@ class Parking:
     """The wait for a requeue, which arrives as SIGTERM.
 
     Args:
+        job: As squeue's %i prints it: Slurm's own number of an array's last task is that of the whole array.
         signals: The blocked signals that end a wait.
         end: Epoch second at which the time limit ends this run, inf without one.
     """
 
-    def __init__(self, signals: Collection[int], end: float) -> None:
-        self._signals, self._end = signals, end
+    def __init__(self, job: str, signals: Collection[int], end: float) -> None:
+        self._job, self._signals, self._end = job, signals, end
 
     def requeue_comes(self, timeout: float) -> bool:
         """Wait `timeout` seconds at most; return whether the requeue came."""
@@ -43,7 +43,7 @@ class Parking:
         A slurmctld that does not answer ends no job; once it is back, some seconds pass until it detects the time limit.
         """
         reported, end = "", time.monotonic() + max(0.0, self._end - time.time()) + OUTAGE_S
-        while problem := time_limit.requeue(os.environ.get("SLURM_JOB_ID", "")):
+        while problem := time_limit.requeue(self._job):
             if time_limit.is_refused(problem):
                 log_line(f"{run_messages.ends_here(checkpoints)} Slurm does not requeue it: {problem}")
                 return True

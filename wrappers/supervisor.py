@@ -272,7 +272,7 @@ class Supervisor:
         what = self._outside.result if self._outside else f"saved step {step}{limit_words}"
         log_line(f"run {self.job.restart} {what} and waits for the requeue")
         timeout, end = timeout_from(os.environ), self._limit.end
-        parking = Parking(WATCHED, end)
+        parking = Parking(self.job.id, WATCHED, end)
         ends = bool(self._why) or time.time() + timeout >= end  # by its time limit, while it waits
         if ends:
             timeout = min(timeout, max(0.0, end - time.time()) / 2)

@@ -46,6 +46,21 @@ def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
     assert job.send(signal.SIGTERM).end() == 99
 
 
+def test_the_last_task_of_an_array_requeues_itself_alone(site: Site) -> None:
+    """Its SLURM_JOB_ID is that of the array: `scontrol requeue` of that one requeues all tasks."""
+    scontrol = site.folder / "scontrol"
+    scontrol.write_text('#!/bin/sh\necho "$@" > called\n')
+    scontrol.chmod(0o755)
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(
+        time_limit.LEAST + 2
+    )
+    array = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    job = site.start(site.train.replace("300", "100000"), **words, **array)
+    job.until_logged("requeued by itself")
+    assert (site.folder / "called").read_text() == "requeue 7_3\n"
+    assert job.send(signal.SIGTERM).end() == control.EXIT_REQUEUE
+
+
 @pytest.mark.slow
 def test_a_job_preempted_shortly_before_its_limit_requests_its_requeue_too(site: Site) -> None:
     """The controller may not come back in time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -54,6 +55,20 @@ def test_three_preemptions_lose_nothing(site: Site, habit: str, name: str) -> No
     assert (site.folder / "result").read_text() == site.trained(STEPS)
     steps = [int(line.split()[0]) for line in (site.folder / "losses").read_text().splitlines()]
     assert steps == list(range(1, STEPS + 1)), "no step is trained twice, and none after a save"
+
+
+def test_the_last_task_of_an_array_signals_its_own_steps_alone(site: Site) -> None:
+    """Its SLURM_JOB_ID is that of the array: `scancel --signal` of that one signals the steps of all tasks."""
+    scancel, called = site.folder / "scancel", site.folder / "called"
+    scancel.write_text('#!/bin/sh\necho "$@" > called.new && mv called.new called\n')
+    scancel.chmod(0o755)
+    array = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_NUM_NODES": "2"}
+    job = site.start(
+        f"SLURM_STEP_NUM_TASKS=2 {command('good')}", PATH=f"{site.folder}:{os.environ['PATH']}", **array, **OPTION
+    )
+    is_training(site, job)
+    job.send(signal.SIGUSR2).until(lambda report: called.exists())
+    assert called.read_text() == "--signal=TERM 7_3\n"
 
 
 @pytest.mark.parametrize(
