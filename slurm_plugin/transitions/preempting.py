@@ -20,6 +20,10 @@ from tiresias.slurm_plugin.transitions.transition_engine import STAY, Operations
 from tiresias.slurm_plugin.transitions.transition_table import Operation, is_overdue
 from tiresias.slurm_plugin.transitions.victim_group import give_up
 
+LAUNCH_REFUSED_S = (
+    -1.0,
+    1.1,
+)  # by Slurm's submit time of a requeue: its second, as a clock that differs a little shows it
 SIGNALS_BEFORE_DEADLINE = 4  # times at most that a job that does not answer is signalled
 
 
@@ -121,7 +125,7 @@ class Preempting:
         row = self._context.ledger.observe(job) if job else self._context.row(intent)
         if job is None or row is None or row.ended or row.key != intent.key:
             return Ending.ENDED_IN_PREEMPTION.end()
-        if job.completing or is_in_run(job, intent):
+        if job.completing or is_in_run(job, intent) or _may_fail_to_launch(job, intent, now):
             return STAY
         self._context.note_released(intent.id)
         if intent.kind in COUNTED:
@@ -152,6 +156,17 @@ class Preempting:
                 self._holds.mark_unmovable(intent, Unmovable.NOT_SAVED, f"{self._context.config.deadline:g}")
             self._holds.lift(row.id)
         return Ending.NOT_PREEMPTED.end()
+
+
+def _may_fail_to_launch(job: SlurmJob, intent: Intent, now: float) -> bool:
+    """Return whether the job could start again in the second of its requeue.
+
+    Before 26.05 slurmd refuses a launch in the second in which it has killed the last run ("already killed, do not launch batch
+    job"), and the job fails (measured on 22.05 and 24.11). A job that was preempted for another one starts later.
+    """
+    starts_next = not intent.beneficiary and job.state == "PENDING"
+    first, last = LAUNCH_REFUSED_S
+    return starts_next and first <= now - job.submit_time < last
 
 
 def _saved(intent: Intent) -> IntentStep:

@@ -41,6 +41,29 @@ def test_a_job_that_parked_near_its_time_limit_is_requeued(
     assert any("before its time limit" in line for line in running_job.news()) == bool(why)
 
 
+@pytest.mark.parametrize(
+    ("polls", "waits"),
+    [
+        ((1499.2, 1499.9, 1500.0, 1500.2), [True, True, True, False]),
+        ((1498.9, 1500.2), [True, False]),
+        ((1480.0,), [False]),
+    ],
+)
+def test_a_renewed_job_does_not_start_in_the_second_of_its_requeue(
+    journal: Journal, running: Make, polls: tuple[float, ...], waits: list[bool]
+) -> None:
+    """Before 26.05 slurmd refuses such a launch, and the job fails. Slurm requeues it in second 1499, by its own clock."""
+    harness = ActorHarness(journal, running(1000, time_limit=600))
+    harness.report = JobReport(0, "parked", True, 7, why="limit")
+    harness.actor.collect(harness.refresh(), polls[0])
+    open_at = []
+    for now in polls:
+        harness.poll(now)
+        open_at.append(bool(harness.intents()))
+    assert harness.job.state == "PENDING"
+    assert open_at == waits
+
+
 def test_the_report_of_a_job_without_a_time_limit_is_not_read(journal: Journal, running: Make) -> None:
     harness = ActorHarness(journal, running(1000, time_limit=0))
     harness.report = JobReport(0, "parked", True, 7, why="limit")
