@@ -33,6 +33,7 @@ MODULES = (
     "simulator/claimed_work.py",
     "simulator/event_loop.py",
     "simulator/event_queue.py",
+    "simulator/job_transitions.py",
     "simulator/placed_pool.py",
     "simulator/pool_allocator.py",
     "simulator/recorders.py",

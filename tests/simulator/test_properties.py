@@ -17,7 +17,7 @@ from tiresias.scheduler.rank.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.simulator import event_loop
+from tiresias.simulator import job_transitions
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.simulated_job import SimulatedJob
@@ -161,7 +161,7 @@ def test_no_job_is_preempted_before_its_minimum_run_time(
             super().preempt(now, overhead)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_loop, "SimulatedJob", Watched)
+        patch.setattr(job_transitions, "SimulatedJob", Watched)
         simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost, by_node=by_node))
     assert min(progress, default=needed) >= needed - 1e-6
 
