@@ -47,8 +47,10 @@ FORMULAS = (
     "scheduler/estimates/charged_gpus.py",
     "scheduler/estimates/size_hazards.py",
     "scheduler/rank/adaptive.py",
+    "scheduler/rank/completion_price.py",
     "scheduler/rank/las_order.py",
     "scheduler/rank/starve_limit.py",
+    "scheduler/rank/waited_limits.py",
 )
 # The same; packages may derive from their classes, which therefore remain classes of Python with compiled methods.
 POLICIES = ("policy", "adaptive", "fifo", "gittins", "las", "shortest_first")

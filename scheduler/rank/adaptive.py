@@ -43,12 +43,11 @@ from the short ones.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Final
 
 import numpy as np
 
-from tiresias.scheduler.config import MOST_DISCOUNTS, SERVICE_TOLERANCE, PolicyConfig
+from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import (
     Columns,
     Values,
@@ -56,26 +55,30 @@ from tiresias.scheduler.elementwise import (
     interval,
     known,
     pick,
-    rounded,
     smaller,
     where,
-    whole,
 )
 from tiresias.scheduler.estimates.age_buckets import ENDS, bucket_of, end_of
 from tiresias.scheduler.estimates.charged_gpus import charged, drawn_to_mean
-from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S, coarse, expected_remaining, next_coarse
+from tiresias.scheduler.estimates.claims import next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards
-from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, cells_of
-from tiresias.scheduler.model import Floats, Ints, JobState
+from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
+from tiresias.scheduler.model import Ints, JobState
+from tiresias.scheduler.rank.completion_price import CompletionPrices, price_of, reporting_share, seconds_of_preemption
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
+from tiresias.scheduler.rank.waited_limits import (
+    is_starving,
+    until_served,
+    until_starving,
+    waited_in_words,
+    waiting_discount,
+)
 
 _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
-_TIMES: Final = tuple(float(times) for times in range(1, MOST_DISCOUNTS + 1))
-_HOLD: Final = 1.5  # how many times more promising a running job is than it looks
 _BACKLOG_SHARE: Final = 2.0  # jobs that wasted GPU time delays, for each job that waits now
 _REVIEWS: Final = tuple(
     4.0**power for power in range(14)
@@ -97,7 +100,7 @@ class Adaptive(IncrementalPolicy):
         reporting: float = 0.0,
         drawn: float = 0.0,
     ) -> None:
-        self._prices, self._forgetting = _Prices(hazards, mean_gpus, reporting, drawn), forgetting
+        self._prices, self._forgetting = CompletionPrices(hazards, mean_gpus, reporting, drawn), forgetting
         self.refit_at, self.release_rate = refit_at, release_rate
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
@@ -116,33 +119,33 @@ class Adaptive(IncrementalPolicy):
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
-        return where(_starves(jobs, config), math.inf, now - _since(jobs))
+        return where(is_starving(jobs, config), math.inf, now - _since(jobs))
 
     def loss(self, jobs: Rows, backlog: float, now: float, config: PolicyConfig) -> Values:
         """Return the seconds by which the preemption of each job delays it and the waiting jobs, summed over jobs."""
-        return _cost(jobs, config) * (1.0 + _BACKLOG_SHARE * backlog * jobs.gpus)
+        return seconds_of_preemption(jobs, config) * (1.0 + _BACKLOG_SHARE * backlog * jobs.gpus)
 
     def starves(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> Values:
         """Return whether the job goes before all others."""
-        return _starves(jobs, config) if config.starve_factor == math.inf else False
+        return is_starving(jobs, config) if config.starve_factor == math.inf else False
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return whether the waiting job starves and GPUs may be kept free for it now."""
         if not config.starving_first:
             return False
         since = jobs.waited - config.starve_limit
-        return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
+        return (jobs.state == _WAITING) & is_starving(jobs, config) & may_drain(since, config)
 
     def first_after(self, job: Rows, config: PolicyConfig) -> float:
         """Return the seconds until the job goes before all others."""
         if config.starve_factor < math.inf:
             return math.inf
-        return 0.0 if _starves(job, config) else float(_until_starving(job, config))
+        return 0.0 if is_starving(job, config) else float(until_starving(job, config))
 
     def higher_after(self, job: Rows, config: PolicyConfig) -> float:
         """Return the seconds until the job has waited for a further `starve_limit`."""
         stays = config.starve_factor == math.inf or config.target_slowdown < math.inf
-        return math.inf if stays else float(_until_starving(job, config))
+        return math.inf if stays else float(until_starving(job, config))
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait of a waiting job is weighed again
@@ -166,12 +169,12 @@ class Adaptive(IncrementalPolicy):
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         """Return why the job has its rank: its run time and the cost of its completion."""
         first = config.starve_factor == math.inf
-        if first and _starves(job, config):
+        if first and is_starving(job, config):
             return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
-        return self._cost_in_words(job, config) + _waited_in_words(job, config)
+        return self._cost_in_words(job, config) + waited_in_words(job, config)
 
     def _cost_in_words(self, job: Rows, config: PolicyConfig) -> str:
-        price = f"a completion costs {_price(job, job.state == _WAITING, config, self._prices):,.0f} GPU-seconds"
+        price = f"a completion costs {price_of(job, job.state == _WAITING, config, self._prices):,.0f} GPU-seconds"
         if self._prices.drawn:
             counted = charged(job.gpus, self._prices.mean_gpus, self._prices.drawn)
             price += f", where its {job.gpus} GPUs count as {counted:,.1f}"
@@ -182,7 +185,7 @@ class Adaptive(IncrementalPolicy):
 
     def discount(self, jobs: Rows, config: PolicyConfig) -> Values:
         """Return by what the time that the job has waited multiplies its cost."""
-        return _discount(jobs, config)
+        return waiting_discount(jobs, config)
 
     def fitted(self, completed: Completed, there: Rows, cluster: int = 0) -> Policy:
         """Return the policy that has learned from the ages of completed jobs and of the jobs in the cluster."""
@@ -192,61 +195,30 @@ class Adaptive(IncrementalPolicy):
         hazards = by_size(ages, completed.gpus, held, there.gpus, counted)
         rates = hazards.per_second.ravel()[cell_of(there.gpus, held)] * there.gpus
         release_rate = float(rates[there.state == _RUNNING].sum())
-        gpus, reporting = np.concatenate((completed.gpus, there.gpus)), _reporting(held, there.claimed_remaining)
+        gpus, reporting = np.concatenate((completed.gpus, there.gpus)), reporting_share(held, there.claimed_remaining)
         drawn = drawn_to_mean(gpus, cluster, len(ages))
         return Adaptive(hazards, next_fit(len(ages)), release_rate, forgetting, _mean(gpus), reporting, drawn)
 
 
-class _Prices:
-    """Seconds on GPUs per completion of a job in each cell (`cell_of`), preemptions included.
-
-    Attributes:
-        running: Of running jobs.
-        mean_gpus: GPUs of all jobs, on average.
-        drawn: As of `charged`.
-    """
-
-    def __init__(self, hazards: Hazards, mean_gpus: float, reporting: float, drawn: float) -> None:
-        self._hazards, self.mean_gpus, self._reporting, self.drawn = hazards, mean_gpus, reporting, drawn
-        self.running = self._table(0.0, _HOLD)
-        self._waiting: dict[float, tuple[float, ...]] = {}
-        self._of_running: dict[int, list[float]] = {}
-
-    def of_running(self, gpus: int) -> list[float]:
-        """Return the GPU-seconds per completion of running jobs of so many GPUs, by their bucket."""
-        if gpus not in self._of_running:
-            counted = charged(gpus, self.mean_gpus, self.drawn)
-            self._of_running[gpus] = [self.running[cell] * counted for cell in cells_of(gpus)]
-        return self._of_running[gpus]
-
-    def waiting(self, cost: float) -> tuple[float, ...]:
-        """Return those of jobs whose start costs so many seconds."""
-        if cost not in self._waiting:
-            self._waiting[cost] = self._table(cost, 1.0)
-        return self._waiting[cost]
-
-    def _table(self, cost: float, hold: float) -> tuple[float, ...]:
-        return tuple((1.0 / (hold * self._hazards.index(cost, self._reporting))).ravel().tolist())
-
-
-def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
+def _keys(jobs: Rows, config: PolicyConfig, prices: CompletionPrices) -> Columns:
     waits = jobs.state == _WAITING
-    price = _ranked_by(jobs, _price(jobs, waits, config, prices), config, prices)
+    price = _ranked_by(jobs, price_of(jobs, waits, config, prices), config, prices)
     moment = where(waits, -jobs.preempted, jobs.last_start)
     return _in_order(jobs, config, price, waits, known(moment, math.inf))
 
 
-def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: _Prices) -> tuple[Columns, float]:
+def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: CompletionPrices) -> tuple[Columns, float]:
     ran = job.ran
     bucket = bucket_of(ran)
     price = _ranked_by(job, prices.of_running(job.gpus)[bucket], config, prices)
-    return _in_order(job, config, price, False, job.last_start), _served(job, now + ENDS[bucket] - ran, now, config)
+    change = until_served(job, now + ENDS[bucket] - ran, now, config)
+    return _in_order(job, config, price, False, job.last_start), change
 
 
-def _ranked_by(jobs: Rows, price: Values, config: PolicyConfig, prices: _Prices) -> Values:
+def _ranked_by(jobs: Rows, price: Values, config: PolicyConfig, prices: CompletionPrices) -> Values:
     """Return the price, lower the longer the job has waited, or with a `target_slowdown` the moment at which the job is due."""
     if config.target_slowdown == math.inf:
-        return price * _discount(jobs, config)
+        return price * waiting_discount(jobs, config)
     return jobs.submit + config.target_slowdown / prices.mean_gpus * price
 
 
@@ -254,36 +226,8 @@ def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, pl
     """Return the sort keys: starving jobs before all others where `starve_factor` is inf."""
     if config.starve_limit == math.inf or config.starve_factor < math.inf:
         return 0, price, waits, place
-    starves = _starves(jobs, config)
+    starves = is_starving(jobs, config)
     return 0, where(starves, -math.inf, price), where(starves, False, waits), where(starves, 0.0, place)
-
-
-def _price(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
-    """GPU-seconds that a completion of each job is expected to take."""
-    seconds = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config)
-    return seconds * (charged(jobs.gpus, prices.mean_gpus, prices.drawn) if prices.drawn else jobs.gpus)
-
-
-def _to_complete(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
-    """Seconds on GPUs that a completion of each job is expected to take, preemptions included.
-
-    The order depends on no other estimate of remaining time than this one and the claims of programs.
-    """
-    return either(waits, _to_start, _to_end, cell_of(jobs.gpus, jobs.ran), jobs, config, prices)[0]
-
-
-def _to_start(cell: Values, jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
-    """What a completion costs jobs that have to be started. O(different costs) beside O(jobs)."""
-    cost = _cost(jobs, config)
-    if isinstance(cost, np.ndarray):
-        costs, which = np.unique(cost, return_inverse=True)
-        return (np.array([prices.waiting(each) for each in costs.tolist()])[which, cell] if cost.size else cost,)
-    return (pick(prices.waiting(cost), cell),)
-
-
-def _to_end(cell: Values, jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
-    """What a completion costs jobs that run."""
-    return (pick(prices.running, cell),)
 
 
 def _change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
@@ -293,14 +237,14 @@ def _change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
 def _grows(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When the rank of a running job changes."""
     ran = jobs.ran
-    aged = _served(jobs, now + end_of(bucket_of(ran)) - ran, now, config)
+    aged = until_served(jobs, now + end_of(bucket_of(ran)) - ran, now, config)
     return (aged if jobs.claimed_remaining is None else smaller(aged, _claim_falls(jobs, now)),)
 
 
 def _rank_changes(job: Rows, now: float, config: PolicyConfig) -> tuple[float, float]:
     """Return when a waiting job ranks higher, and when GPUs are kept free for it or no longer; inf for never."""
-    starves = config.starving_first and _starves(job, config)
-    higher = math.inf if starves and config.starve_factor == math.inf else now + float(_until_starving(job, config))
+    starves = config.starving_first and is_starving(job, config)
+    higher = math.inf if starves and config.starve_factor == math.inf else now + float(until_starving(job, config))
     return higher, now + until_change(job.waited - config.starve_limit, config) if starves else math.inf
 
 
@@ -309,77 +253,17 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     reviewed = _reviewed(jobs, now, config)
     if config.starve_limit == math.inf:
         return (reviewed,)
-    since, later = jobs.waited - config.starve_limit, _until_starving(jobs, config)
+    since, later = jobs.waited - config.starve_limit, until_starving(jobs, config)
     drains = until_change(since, config) if config.starving_first else math.inf
     if config.starve_factor < math.inf:
         drains = smaller(drains, later)
-    return (smaller(reviewed, now + where(_starves(jobs, config), drains, later)),)
-
-
-def _with_claims(jobs: Rows, by_age: Values, waits: Values, config: PolicyConfig) -> Values:
-    """Return the expected seconds on GPUs of each job's completion, from its claim where it has one, else `by_age`."""
-    claimed = jobs.claimed_remaining
-    if claimed is None:
-        return by_age
-    trust = 1.0 if jobs.claim_trust is None else jobs.claim_trust
-    left = where(waits, claimed + _cost(jobs, config), coarse(claimed) / _HOLD)
-    return expected_remaining(left, by_age, trust)
+    return (smaller(reviewed, now + where(is_starving(jobs, config), drains, later)),)
 
 
 def _claim_falls(jobs: Rows, now: float) -> Values:
     """Return when the claim of a running job has fallen so far that its rank changes; inf: it has none."""
     claimed = jobs.claimed_remaining
     return math.inf if claimed is None else now + known(claimed - next_coarse(claimed), math.inf)
-
-
-def _cost(jobs: Rows, config: PolicyConfig) -> Values:
-    """Seconds that a preemption costs each job: measured, to the second, where that is known."""
-    measured = jobs.preemption_cost
-    return config.preemption_cost if measured is None else known(rounded(measured, 0), config.preemption_cost)
-
-
-def _starves(jobs: Rows, config: PolicyConfig) -> Values:
-    return jobs.ran + SERVICE_TOLERANCE < _waited_in_limits(jobs, config)
-
-
-def _discount(jobs: Rows, config: PolicyConfig) -> Values:
-    """Return by what the price of each job is multiplied for the whole times of `starve_limit` that it has waited more than run."""
-    if config.starve_limit == math.inf or config.starve_factor == math.inf:
-        return 1.0
-    limit = config.starve_limit
-    waited, ran = whole((jobs.waited + SERVICE_TOLERANCE) / limit), whole((jobs.ran + SERVICE_TOLERANCE) / limit)
-    return pick(config.starve_discounts, interval(_TIMES, waited - ran))
-
-
-def _waited_in_words(job: Rows, config: PolicyConfig) -> str:
-    """Return by what the wait of a job lowers its cost; empty: by nothing."""
-    discount = _discount(job, config)
-    if discount == 1.0 or config.target_slowdown < math.inf:
-        return ""
-    return f", counted 1/{1 / discount:,.0f} after {job.waited:,.0f} s of waiting (policy.starve_limit)"
-
-
-def _waited_in_limits(jobs: Rows, config: PolicyConfig) -> Values:
-    """Return the seconds that each job has waited in whole times of `starve_limit`."""
-    limit = min(config.starve_limit, sys.float_info.max)
-    return whole((jobs.waited + SERVICE_TOLERANCE) / limit) * limit
-
-
-def _until_starving(jobs: Rows, config: PolicyConfig) -> Values:
-    """Return the seconds of waiting after which a job that does not starve may do so."""
-    return _waited_in_limits(jobs, config) + config.starve_limit - jobs.waited
-
-
-def _served(jobs: Rows, change: Values, now: float, config: PolicyConfig) -> Values:
-    """Return when a running job that starves ranks lower again because it has run, if that is before a change."""
-    if config.starve_limit == math.inf:
-        return change
-    limit = config.starve_limit
-    if config.starve_factor == math.inf:
-        last = now + _waited_in_limits(jobs, config) - jobs.ran
-    else:
-        last = now + (whole((jobs.ran + SERVICE_TOLERANCE) / limit) + 1.0) * limit - jobs.ran
-    return where(_starves(jobs, config), smaller(change, last), change)
 
 
 def _since(jobs: Rows) -> Values:
@@ -393,17 +277,6 @@ def _reviewed(jobs: Rows, now: float, config: PolicyConfig) -> Values:
     if not cost:
         return math.inf
     return since + cost * pick((*_REVIEWS, math.inf), interval(_REVIEWS, (now - since + SERVICE_TOLERANCE) / cost))
-
-
-def _reporting(ran: Floats, claimed: Floats | None) -> float:
-    """Return the chance that a job reports: the share of those that have run for long enough; one more counts that does not.
-
-    Twice FIRST_CLAIM_S is long enough: a run time contains the time until the first step.
-    """
-    if claimed is None:
-        return 0.0
-    known = ~np.isnan(claimed[ran > 2 * FIRST_CLAIM_S])
-    return float(known.sum() / (len(known) + 1))
 
 
 def _mean(gpus: Ints) -> float:
