@@ -135,6 +135,11 @@ class Centre:
         assert self._process
         _signal(self._process, "STOP")
 
+    def is_frozen(self) -> bool:
+        """Return whether the controller's process is stopped."""
+        assert self._process
+        return all(_state(child) == "T" for child in _children(self._process))
+
     def send_hup(self) -> None:
         assert self._process
         _signal(self._process, "HUP")
@@ -318,8 +323,17 @@ class Centre:
 
 def _signal(process: subprocess.Popen[Any], name: str) -> None:
     """Send a signal to the program under nsenter, which waits for it in the cluster's PID namespace."""
-    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-        os.kill(int(child), signal.Signals[f"SIG{name}"])
+    for child in _children(process):
+        os.kill(child, signal.Signals[f"SIG{name}"])
+
+
+def _children(process: subprocess.Popen[Any]) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def _state(pid: int) -> str:
+    """Return the state of a process as proc(5) has it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def table_text(virtual_clusters: Sequence[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Run the controller until right before or right after one given step; then send it SIGKILL.
+"""Run the controller until right before or right after one given step; then send it SIGKILL, or once the signal TEST_SIGNAL.
 
     python3 kill_at.py KIND STEP before|after CONFIG
 
@@ -20,6 +20,12 @@ from tiresias.slurm_plugin.transitions.starting import Starting
 from tiresias.slurm_plugin.transitions.suggesting import Suggesting
 
 KIND, STEP, WHEN, CONFIG = sys.argv[1:]
+_signals = [signal.Signals[f"SIG{os.environ.get('TEST_SIGNAL', 'KILL')}"]]
+
+
+def _send() -> None:
+    if _signals:
+        os.kill(os.getpid(), _signals.pop())
 
 
 def _deadly(owner: type, name: str) -> None:
@@ -28,10 +34,10 @@ def _deadly(owner: type, name: str) -> None:
     def wrapper(self: Any, intent: Intent, *rest: Any) -> Any:
         here = intent.kind == KIND and (name.strip("_") == STEP or (name == "step" and rest[0] == STEP))
         if here and WHEN == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            _send()
         outcome = original(self, intent, *rest)
         if here:
-            os.kill(os.getpid(), signal.SIGKILL)
+            _send()
         return outcome
 
     setattr(owner, name, wrapper)

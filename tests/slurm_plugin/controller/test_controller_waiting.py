@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from contextlib import suppress
 from functools import partial
 
 import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.test_controller_kill import KILL_AT
 
 pytestmark = pytest.mark.sandbox
 
@@ -98,10 +97,15 @@ def test_a_node_that_slurm_plans_for_an_unmanaged_job_is_not_used(centre: Centre
 
 
 def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
-    """The controller is stopped meanwhile: it would hold the job again once Slurm gives its reason."""
+    """The controller, which read the limits when it started, stops while it waits for the start: it would hold the job again once
+    Slurm gives its reason."""
+    centre.stop()
+    centre.start(centre.configure()[0], ("python3", KILL_AT, "start", "confirm", "after"), env={"TEST_SIGNAL": "STOP"})
+    centre.usual = False
     centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
     try:
-        job = frozen_in_its_start(centre)
+        job = centre.submit("--time=10", gpus=16)
+        centre.wait_until(centre.is_frozen, "it is not started", job)
         centre.cancel(job)
         centre.thaw()
         other = centre.submit("--time=5", gpus=16, user="bob")
@@ -110,23 +114,6 @@ def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
     finally:
         centre.thaw()
         centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
-
-
-def frozen_in_its_start(centre: Centre) -> str:
-    """Submit a job that its partition's limit keeps from starting; stop the controller while it waits for the start."""
-    job = centre.submit("--time=10", gpus=16)
-    confirms = f"select 1 from intent where id = '{job}' and outcome = '' and step = 'confirm'"
-
-    def is_frozen() -> bool:
-        centre.freeze()
-        with suppress(sqlite3.OperationalError):  # stopped while it writes, it holds the lock of the journal
-            if centre.query_journal(confirms):
-                return True
-        centre.thaw()
-        return False
-
-    centre.wait_until(is_frozen, "it is not started", job)
-    return job
 
 
 # -- owners -------------------------------------------------------------------------------------------------------------
