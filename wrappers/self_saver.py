@@ -163,11 +163,8 @@ class SelfSaver(OutsideSave):
         """To the tasks of all steps; not to the batch script, nor to srun, which would end its tasks."""
         import subprocess  # here: few jobs come to it
 
-        command = [
-            "scancel",
-            f"--signal={self._option.number.name[3:]}",
-            self._job.id,
-        ]  # SLURM_JOB_ID may be a whole array
+        # SLURM_JOB_ID may be a whole array
+        command = ["scancel", f"--signal={self._option.number.name[3:]}", self._job.id]
         try:
             done = subprocess.run(
                 command,

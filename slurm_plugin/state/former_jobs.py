@@ -1,4 +1,4 @@
-"""What the journal knows of a job that the ledger meets after a kill of slurmctld: of one that it forgot and whose id another
+"""What the journal has of a job that the ledger meets after a kill of slurmctld: of one that it forgot and whose id another
 job has, of one whose last run slurmctld forgot, and of one whose end it lost."""
 
 from __future__ import annotations

@@ -20,10 +20,8 @@ from tiresias.slurm_plugin.transitions.transition_engine import STAY, Operations
 from tiresias.slurm_plugin.transitions.transition_table import Operation, is_overdue
 from tiresias.slurm_plugin.transitions.victim_group import give_up
 
-LAUNCH_REFUSED_S = (
-    -1.0,
-    1.1,
-)  # by Slurm's submit time of a requeue: its second, as a clock that differs a little shows it
+# by Slurm's submit time of a requeue: its second, as a clock that differs a little shows it
+LAUNCH_REFUSED_S = (-1.0, 1.1)
 SIGNALS_BEFORE_DEADLINE = 4  # times at most that a job that does not answer is signalled
 
 

@@ -49,10 +49,10 @@ class Releasing:
         Slurm does not examine the dependencies of a held job (measured on 26.05): the job would wait for them for ever. An owner
         adds one to a job that is held, or a hold meets a job of which a killed slurmctld shows it again.
         """
-        for job in jobs:
+        for job in (one for one in jobs if one.dependency and one.held_by_admin and not one.completing):
             row = self._context.ledger.jobs.get(job.id)  # None: it has ended since the snapshot
-            is_held = job.held_by_admin and not job.completing and row is not None and row.held
-            if is_held and job.dependency and job.id not in self._context.intents and settled_at(job, now) <= now:
+            is_controllers = row is not None and row.held and job.id not in self._context.intents
+            if is_controllers and settled_at(job, now) <= now:
                 with self._context.quarantine.guard("its release", job.id):
                     self._holds.attempt(self.release, job.id, now)
 

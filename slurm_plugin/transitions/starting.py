@@ -64,10 +64,8 @@ class Starting:
         if not self._context.has_begun(job, now):
             return Ending.BEGINS_LATER.end()
         seen = self._context.record(intent.id) or job
-        if intent.cells and (seen.account, seen.qos) != (
-            job.account,
-            job.qos,
-        ):  # the cells may be of another virtual cluster
+        has_moved = (seen.account, seen.qos) != (job.account, job.qos)
+        if has_moved and intent.cells:  # these may be of another virtual cluster
             return Ending.MOVED.end(account=seen.account, qos=seen.qos)
         return None
 
