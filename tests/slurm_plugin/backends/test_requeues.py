@@ -8,20 +8,27 @@ import pytest
 
 from tests.slurm_plugin.backends.conftest import Site
 from tests.slurm_plugin.backends.waiting import eventually, next_second, settled
-from tiresias.slurm_plugin.backends.interface import JobRefused, NotRequeueable
+from tiresias.slurm_plugin.backends.interface import JobRefused, NotRequeueable, SlurmJob
 
 pytestmark = pytest.mark.sandbox
+
+
+def assert_ran(site: Site, job: SlurmJob, end: int, answered: int) -> None:
+    """Check the one run of a requeued job; a busy slurmctld may end it in a later second, until that in which it answers."""
+    ((start, ended),) = site.ran(job.id)
+    assert start == job.start_time
+    assert end <= ended <= answered
 
 
 def test_requeue(site: Site) -> None:
     job = site.running("--gpus=2")
     site.backend.hold(job.id)
     next_second()
-    end = site.backend.requeue(job.id)
+    end, answered = site.backend.requeue(job.id), int(time.time())
     again = site.wait(job.id, settled)
     assert (again.restarts, again.held_by_admin, again.reason, again.shares) == (1, True, "JobHeldAdmin", ())
     assert (again.gpus, again.min_nodes, again.start_time, again.end_time) == (2, 1, 0, end)
-    assert site.ran(job.id) == [(job.start_time, end)]
+    assert_ran(site, job, end, answered)
     assert again.begin_time > time.time() + 100
     site.backend.release(job.id)
     third = site.wait(job.id, lambda job: job.state == "RUNNING", seconds=10)
@@ -45,14 +52,14 @@ def test_what_completing_shows(site: Site) -> None:
     assert site.job(job.id).shares == job.shares
     site.backend.hold(job.id)
     next_second()
-    end = site.backend.requeue(job.id)
+    end, answered = site.backend.requeue(job.id), int(time.time())
     for leaving in (site.backend.job(job.id), site.job(job.id)):
         assert (leaving.state, leaving.completing, leaving.restarts) == ("PENDING", True, 1)
         assert (leaving.start_time, leaving.end_time, leaving.shares) == (0, end, job.shares)
     waiting = site.wait(job.id, lambda job: not job.completing)
     assert waiting.submit_time - end >= 4
     assert (waiting.end_time, waiting.shares) == (end, ())
-    assert site.ran(job.id) == [(job.start_time, end)]
+    assert_ran(site, job, end, answered)
 
 
 @pytest.mark.slow
