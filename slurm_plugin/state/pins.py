@@ -130,16 +130,26 @@ def shown(row: JobRow, job: SlurmJob, nodes: Sequence[str], cluster: Collection[
     """Return which pin to these nodes the record shows, as in JobRow.pin; None: none.
 
     An earlier start may have pinned in another way than the newest one. Its pin is found where it is a whole one: it excludes all
-    other nodes of the cluster, or requires these nodes and their number.
+    other nodes of the cluster, or requires these nodes and their number. It may have selected parts where the newest one has not.
     """
+    found = _shown_way(row, job, nodes, cluster)
+    return found if found is None else found + (TYPED if _shows_types(row, job) else "")
+
+
+def _shown_way(row: JobRow, job: SlurmJob, nodes: Sequence[str], cluster: Collection[str]) -> str | None:
     if is_on(row, job, nodes):
-        return row.pin
+        return way(row)
     here, required, excluded = set(nodes), set(job.required_nodes), set(job.excluded_nodes)
     if way(row) in (ONLY, TASKS):
         is_number = required == here and job.min_nodes == job.max_nodes == len(here)
         return NUMBER if is_number and required != set(_names(row.required)) else None
     is_only = bool(excluded) and excluded == set(cluster) - here
     return ONLY if is_only and excluded != set(_names(row.excluded)) else None
+
+
+def _shows_types(row: JobRow, job: SlurmJob) -> bool:
+    """Return whether the record states GPU types that its owner's request lacks."""
+    return bool(row.asked and job.gpu_type) and job.gpu_type != own_tasks.read(row).get("gpu_type", "")
 
 
 def shows_any(row: JobRow, job: SlurmJob) -> bool:

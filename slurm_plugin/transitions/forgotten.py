@@ -65,8 +65,14 @@ class ForgottenChanges:
 def forgotten_pin(context: TransitionContext, row: JobRow, job: SlurmJob) -> str | None:
     """Return the pin of the controller, as in JobRow.pin, that was removed before slurmctld was killed and is in the record again.
 
-    slurmctld was started after that start was decided; of an earlier start than the newest one, not much later than the next one.
+    slurmctld was started after that start was decided; of an earlier start than the newest one, not much later than the next one,
+    or a moment ago: a slurmctld that was killed before that may have forgotten the next ones.
     """
     starts = context.ledger.requests.starts_shown(row, job)
     booted = context.backend.booted() if starts else 0.0
-    return next((one.pin for one in starts if math.floor(one.began) <= booted <= one.replaced + SAVED_WITHIN_S), None)
+    has_just_booted = 0 <= context.asked_at - booted <= SAVED_WITHIN_S
+    for one in starts:
+        is_in_time = has_just_booted or booted <= one.replaced + SAVED_WITHIN_S
+        if math.floor(one.began) <= booted and is_in_time:
+            return one.pin
+    return None

@@ -6,7 +6,7 @@ import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, NODES, ActorHarness
 from tiresias.scheduler.model import Plan, Start
-from tiresias.slurm_plugin.backends.interface import SlurmNode
+from tiresias.slurm_plugin.backends.interface import SlurmNode, StatedGpus
 
 Nodes = tuple[tuple[str, int], ...]
 OTHERS = (("gpu03", 4),)
@@ -122,31 +122,60 @@ def test_a_pin_is_the_controllers_if_slurmctld_lost_its_removal(held_job: ActorH
     assert held_job.job.required_nodes == (() if own else ("gpu02",))
 
 
-def fail_start(job: ActorHarness, nodes: Nodes, now: float) -> None:
+def fail_start(job: ActorHarness, nodes: Nodes, now: float, parts: tuple[tuple[int, ...], ...] = ()) -> None:
     """Start a job that Slurm does not start: it is held again, and its pin is removed."""
     job.slurm.starts = False
-    job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", nodes),)), now)
+    job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", nodes, parts=parts),)), now)
     for later in (0.5, 40.0):
         job.poll(now + later)
     job.actor.unpin(job.refresh(), now + 41.0)
     assert not job.row.pinned
 
 
-@pytest.mark.parametrize(("boot", "own"), [(1250.0, True), (1150.0, True), (1099.0, False), (1300.0, False)])
+@pytest.mark.parametrize(
+    ("boot", "seen", "own"),
+    [
+        (1250.0, 1342.0, True),
+        (1150.0, 1342.0, True),
+        (1099.0, 1342.0, False),
+        (1300.0, 1361.0, False),
+        (1300.0, 1360.0, True),
+    ],
+)
 def test_a_pin_of_an_earlier_start_is_the_controllers_if_slurmctld_lost_its_removal(
-    held_job: ActorHarness, boot: float, own: bool
+    held_job: ActorHarness, boot: float, seen: float, own: bool
 ) -> None:
-    """Two starts since slurmctld saved its state; in the last case it was killed long after the second one."""
+    """Two starts since slurmctld saved its state. In the last two cases it was killed long after the second one: it may have
+    forgotten that one before."""
     max_nodes = held_job.row.max_nodes
     fail_start(held_job, NODES, 1100.0)
     fail_start(held_job, OTHERS, 1200.0)
     held_job.slurm.change(required_nodes=("gpu02",), max_nodes=1)
     held_job.slurm.boot = boot
-    held_job.refresh()
-    held_job.actor.confirm(1342.0)
+    held_job.actor.see(held_job.refresh(), seen)
+    held_job.actor.confirm(seen)
     assert (held_job.row.pinned, held_job.row.required, held_job.row.max_nodes) == (
         (True, "", max_nodes) if own else (False, "gpu02", 1)
     )
+
+
+def test_a_forgotten_pin_may_select_parts_where_the_newest_one_does_not(held_job: ActorHarness) -> None:
+    """Both the nodes and the types are removed."""
+    own = (StatedGpus("job", 4),)
+    held_job.slurm.change(stated_gpus=own)
+    held_job.refresh()
+    fail_start(held_job, NODES, 1100.0, parts=((0, 4),))
+    fail_start(held_job, OTHERS, 1200.0)
+    assert held_job.row.pin == "number"
+    held_job.slurm.change(
+        required_nodes=("gpu02",), max_nodes=1, stated_gpus=(StatedGpus("job", 4, "s1"),), gpu_type="s1"
+    )
+    held_job.slurm.boot = 1250.0
+    held_job.refresh()
+    held_job.actor.confirm(1342.0)
+    assert held_job.row.pin == "number typed"
+    held_job.actor.unpin(held_job.refresh(), 1343.0)
+    assert (held_job.job.required_nodes, held_job.job.stated_gpus, held_job.job.gpu_type) == ((), own, "")
 
 
 def idle_node(name: str) -> SlurmNode:
