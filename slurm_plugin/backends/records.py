@@ -101,7 +101,8 @@ def _job(record: Record, now: float) -> SlurmJob:
         excluded_nodes=excluded[0],
         shares=shares,
         requeue=bool(record.get("requeue")),
-        batch=bool(record.get("batch_flag")),
+        # 22.05 shows false for a batch job that it requeued as its node had lost it (BatchFlag=2); Slurm requeues no other jobs
+        batch=bool(record.get("batch_flag")) or number(record.get("restart_cnt"), MAX_UINT32) > 0,
         reservation=_text(record, "resv_name"),
         dependency=_text(record, "dependency"),
         exit_code=parse.exit_code(record.get("exit_code")) if ended else -1,

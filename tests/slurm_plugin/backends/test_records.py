@@ -49,6 +49,16 @@ def test_a_requeued_job_that_completes(jobs: Jobs, captured: Capture) -> None:
     assert [(share.node, share.gpus) for share in job.shares] == [("gpu03", 2)]
 
 
+def test_a_requeued_job_whose_node_had_lost_it_is_a_batch_job(captured: Capture) -> None:
+    """Then 22.05 writes false for its BatchFlag=2 (measured). An allocation of srun is never requeued."""
+    number = int(captured["ids"]["completing"])
+    record = next(one for one in captured["jobs"] if records.number_of(one) == number)
+    first = {"restart_cnt": {"set": True, "infinite": False, "number": 0}, "batch_flag": False}
+    (lost,) = records.jobs(record | {"batch_flag": False}, captured["time"])
+    (allocation,) = records.jobs(record | first, captured["time"])
+    assert (lost.batch, allocation.batch) == (True, False)
+
+
 def test_ends(jobs: Jobs) -> None:
     assert [(job.state, job.exit_code, job.shares) for job in (*jobs["failed"], *jobs["killed"])] == [
         ("FAILED", 3, ()),
