@@ -26,6 +26,15 @@ def limited(seconds: float) -> dict[str, str]:
     return {"SLURM_JOB_START_TIME": str(now), "SLURM_JOB_END_TIME": str(int(now + seconds))}
 
 
+def near_its_limit(site: Site, scontrol: str) -> dict[str, str]:
+    """Return the variables of a run that saves at once for its limit, whose `scontrol` is this shell command."""
+    program = site.folder / "scontrol"
+    program.write_text(f"#!/bin/sh\n{scontrol}\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{site.folder}:{os.environ['PATH']}"}
+    return {"TIRESIAS_PARK_TIMEOUT": "0.2"} | path | limited(time_limit.LEAST + 2)
+
+
 def test_it_saves_before_its_time_limit(site: Site) -> None:
     job = site.start(site.train.replace("300", "100000"), **limited(time_limit.LEAST + 3))
     job.until(lambda report: report.state == "parked")
@@ -48,12 +57,7 @@ def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
 
 def test_the_last_task_of_an_array_requeues_itself_alone(site: Site) -> None:
     """Its SLURM_JOB_ID is that of the array: `scontrol requeue` of that one requeues all tasks."""
-    scontrol = site.folder / "scontrol"
-    scontrol.write_text('#!/bin/sh\necho "$@" > called\n')
-    scontrol.chmod(0o755)
-    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(
-        time_limit.LEAST + 2
-    )
+    words = near_its_limit(site, 'echo "$@" > called')
     array = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
     job = site.start(site.train.replace("300", "100000"), **words, **array)
     job.until_logged("requeued by itself")
@@ -73,12 +77,7 @@ def test_a_job_preempted_shortly_before_its_limit_requests_its_requeue_too(site:
 
 def test_a_requeue_that_slurm_does_not_receive_is_requested_again(site: Site) -> None:
     """slurmctld does not answer: it ends no job meanwhile, and gets the request before it ends this one."""
-    scontrol = site.folder / "scontrol"
-    scontrol.write_text("#!/bin/sh\n[ -e up ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }\n")
-    scontrol.chmod(0o755)
-    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(
-        time_limit.LEAST + 2
-    )
+    words = near_its_limit(site, "[ -e up ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }")
     job = site.start(site.train.replace("300", "100000"), **words)
     job.until_logged("the job's own request failed: Unable to contact slurm controller; trying again")
     (site.folder / "up").touch()

@@ -336,6 +336,16 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def with_backend(centre_of: Callable[..., Centre], name: str) -> Iterator[Centre]:
+    """Yield a centre whose controller uses a back end, such as commands@bookworm: the back end and the suite."""
+    backend, suite = name.split("@")
+    centre = centre_of(suite)
+    centre.restart(backend=backend)
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
 def table_text(virtual_clusters: Sequence[dict[str, Any]]) -> str:
     """Return tables [[virtual_cluster]]."""
     return "".join(

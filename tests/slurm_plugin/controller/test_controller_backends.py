@@ -6,19 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.centre import Centre, with_backend
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 
 @pytest.fixture(params=["pyslurm@forky", "commands@forky", "commands@trixie", "commands@bookworm"])
 def selected(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
-    backend, suite = request.param.split("@")
-    centre = centre_of(suite)
-    centre.restart(backend=backend)
-    yield centre
-    centre.clean()
-    centre.stop()
+    yield from with_backend(centre_of, request.param)
 
 
 def test_start_preempt_finish(selected: Centre) -> None:

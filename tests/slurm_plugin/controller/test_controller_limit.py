@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.centre import Centre, with_backend
 from tests.wrappers.conftest import Site
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
@@ -16,12 +16,7 @@ PROGRAM = "/opt/tiresias/tests/wrappers/training.py"
 @pytest.fixture(params=["pyslurm@forky", "commands@bookworm"])
 def of_release(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     """A controller on 26.05, and on 22.05, which passes jobs no end of their time."""
-    backend, suite = request.param.split("@")
-    centre = centre_of(suite)
-    centre.restart(backend=backend)
-    yield centre
-    centre.clean()
-    centre.stop()
+    yield from with_backend(centre_of, request.param)
 
 
 def test_a_job_resumes_after_its_time_limit(of_release: Centre) -> None:

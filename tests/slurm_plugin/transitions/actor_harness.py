@@ -54,6 +54,14 @@ class ActorHarness:
     def start(self, now: float = 1100.0, parts: tuple[tuple[int, ...], ...] = ()) -> None:
         self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", NODES, parts=parts),)), now)
 
+    def wait_in_vain(self, reason: str) -> None:
+        """Start the job, which Slurm does not start for this reason; a snapshot shows it."""
+        self.slurm.starts = False
+        self.start()
+        self.actor.advance(1100.0)
+        self.slurm.change(reason=reason)
+        self.refresh()
+
     def report_parked(self, restart: int = 0) -> None:
         self.report = JobReport(restart, "parked", True, 7)
 

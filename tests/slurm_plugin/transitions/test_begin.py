@@ -31,11 +31,7 @@ def test_a_job_is_held_before_it_is_pinned(journal: Journal, pending: Make, prio
 
 def test_a_job_that_slurm_has_started_since_the_snapshot_is_not_started_again(held_job: ActorHarness) -> None:
     """The snapshot has a reason for which it does not start, so that it is held again, and meanwhile Slurm has started it."""
-    held_job.slurm.starts = False
-    held_job.start()
-    held_job.actor.advance(1100.0)
-    held_job.slurm.change(reason="PartitionTimeLimit")
-    held_job.refresh()
+    held_job.wait_in_vain("PartitionTimeLimit")
     held_job.slurm.change(state="RUNNING", reason="None", start_time=1101)
     held_job.actor.confirm(1102.0)
     assert (held_job.intents(), held_job.news()[-1].split(":")[0]) == ([], "running")

@@ -106,11 +106,7 @@ def test_a_job_that_could_not_save_is_released_once_slurm_answers(running_job: A
 def test_a_job_that_slurm_did_not_start_is_held_again_once_it_answers(
     held_job: ActorHarness, operation: str, when: str
 ) -> None:
-    held_job.slurm.starts = False
-    held_job.start()
-    held_job.actor.advance(1100)
-    held_job.slurm.change(reason="PartitionTimeLimit")
-    held_job.refresh()
+    held_job.wait_in_vain("PartitionTimeLimit")
     held_job.slurm.fail(operation, SlurmUnavailable("no answer"), when)
     with pytest.raises(SlurmUnavailable):
         held_job.actor.advance(1131)
@@ -123,11 +119,7 @@ def test_a_job_that_slurm_did_not_start_is_held_again_once_it_answers(
 
 def test_a_job_that_is_cancelled_right_before_it_is_held_again_has_ended(held_job: ActorHarness) -> None:
     """Its record is older than the cancellation: it did not run, and its start is not reported as one."""
-    held_job.slurm.starts = False
-    held_job.start()
-    held_job.actor.advance(1100)
-    held_job.slurm.change(reason="PartitionTimeLimit")
-    held_job.refresh()
+    held_job.wait_in_vain("PartitionTimeLimit")
     held_job.slurm.change(state="CANCELLED")
     held_job.actor.advance(1131)
     assert held_job.journal.open_intents() == []
