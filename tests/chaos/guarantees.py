@@ -77,11 +77,13 @@ def grants(journal: sqlite3.Connection) -> list[Grant]:
     return [Grant(job, decided, start, nodes_of(cells)) for job, start, cells, decided in rows]
 
 
-def since_reloads(found: Iterable[Grant], reloads: Iterable[float]) -> list[Grant]:
-    """Return grants that count from the last reload before the run at the earliest. reloads: epoch seconds."""
-    times = sorted(reloads)
+def since_last(found: Iterable[Grant], moments: Callable[[Grant], Iterable[float]]) -> list[Grant]:
+    """Return grants that count from the last of these moments before the run at the earliest. moments: in epoch seconds, those at
+    which the decision for a run was over, such as a reload."""
     return [
-        replace(one, decided=max([one.decided, *(moment for moment in times if one.decided < moment <= one.start)]))
+        replace(
+            one, decided=max([one.decided, *(moment for moment in moments(one) if one.decided < moment <= one.start)])
+        )
         for one in found
     ]
 

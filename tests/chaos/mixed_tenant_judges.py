@@ -17,12 +17,13 @@ Slurm's log has whole seconds, so that a run may begin in the second in which an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from tests.chaos.checks import LoggedRun
+from tests.chaos.guarantees import ROUNDED_S
 from tests.chaos.mixed_tenant_workload import MixedJob
 from tests.chaos.scene import Submitted
 from tests.chaos.tenants import GPUS_PER_NODE
@@ -69,6 +70,19 @@ def throttled(runs: Iterable[LoggedRun], throttles: Mapping[str, int]) -> Iterat
         most = max(sum(other.start <= run.start < other.end for other in own) for run in own)
         if most > throttles[name]:
             yield name, f"{name}: {most} tasks ran at once, {throttles[name]} are permitted: {own}"
+
+
+def moments_of_other_tasks(runs: Iterable[LoggedRun], throttled: Collection[str], task: str) -> list[float]:
+    """Return when other tasks of a throttled array started and ended, in epoch seconds: the throttle kept this one back meanwhile.
+
+    Args:
+        runs: Slurm's log.
+        throttled: The names of arrays with a throttle.
+        task: The id, such as "7_2".
+    """
+    array = task.partition("_")[0]
+    others = [run for run in runs if run.name in throttled and run.id.partition("_")[0] == array and run.id != task]
+    return [moment for run in others for moment in (run.start + ROUNDED_S, run.end)]
 
 
 def before_others(runs: Sequence[LoggedRun], conditions: Mapping[str, Condition]) -> Iterator[Violation]:

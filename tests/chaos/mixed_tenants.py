@@ -3,7 +3,7 @@
 The promises of guarantees.py hold for these jobs, too, with what the manual states:
 
 - An array's tasks are judged one by one. Of a throttled array as many waiting tasks count as may start; none is judged by the time
-  that it waits, as the throttle alone may be the reason.
+  that it waits, as the throttle alone may be the reason. A decision for one counts from the last start or end of another one.
 - A job that names or excludes a node, or requests a feature, counts and is not judged by that time: jobs in cells may hold it.
 - A running job counts with the nodes that it holds, a waiting elastic one with its most GPUs, a job of whole nodes with these.
 - While a heterogeneous job runs, which the controller does not manage, no wait is judged: it may hold GPUs of a VC.
@@ -20,7 +20,7 @@ from typing import Any
 from tests.chaos import mixed_tenant_judges as judges
 from tests.chaos.cell_reloads import CellReloads
 from tests.chaos.checks import Check, logged_runs
-from tests.chaos.guarantees import Shown
+from tests.chaos.guarantees import Grant, Shown
 from tests.chaos.idle import MANAGED
 from tests.chaos.mixed_tenant_judges import Condition, Violation
 from tests.chaos.mixed_tenant_troubles import MixedTenantTroubles
@@ -96,6 +96,11 @@ class MixedTenants(ChaosRun):
         """Add the times of jobs that the controller does not manage."""
         found: Windows = super().outages(check)  # type: ignore[misc]
         return Windows([*found.found, *self._unmanaged(check)])
+
+    def in_its_place(self, check: Check, grant: Grant) -> Iterable[float]:
+        """Return when other tasks of the job's throttled array started and ended."""
+        throttles = {name for name, job in self.scene.mixed().items() if job.throttle}
+        return judges.moments_of_other_tasks(check.logged, throttles, grant.job)
 
     def _unmanaged(self, check: Check) -> Iterator[Window]:
         jobs = self.scene.mixed()

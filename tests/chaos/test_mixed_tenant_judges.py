@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos import mixed_tenant_judges as judges
 from tests.chaos.checks import LoggedRun
-from tests.chaos.guarantees import Shown, crossed, kept_out
+from tests.chaos.guarantees import Grant, Shown, crossed, kept_out, since_last
 from tests.chaos.mixed_tenant_judges import Condition, Move
 from tests.chaos.mixed_tenant_workload import KINDS, MixedJob, mixed_tenant_jobs
 from tests.chaos.mixed_tenants import shown
@@ -43,6 +43,21 @@ def test_more_tasks_than_the_throttle_permits_are_reported(begin: int, broken: i
     runs = [run("a", "7_0", 0, 10), run("a", "7_1", begin, 20), run("a", "8_0", 0, 30), run("b", "9_0", 0, 30)]
     assert len(list(judges.throttled(runs, {"a": 1}))) == broken
     assert list(judges.throttled(runs, {"a": 2})) == [], "submitted twice: two arrays of one name"
+
+
+@pytest.mark.parametrize(
+    ("throttled", "other", "decided"),
+    [
+        ({"a"}, "7_1", 1020.0),
+        ({"b"}, "7_1", 1000.0),
+        ({"a"}, "8_1", 1000.0),  # another array
+        ({"a"}, "7_0", 1000.0),  # the task itself
+    ],
+)
+def test_a_task_that_the_throttle_kept_back_is_not_late(throttled: set[str], other: str, decided: float) -> None:
+    grant, runs = Grant("7_0", 1000.0, 1020.0, frozenset({"gpu01"})), [run("a", other, 1001, 1020)]
+    found = since_last([grant], lambda one: judges.moments_of_other_tasks(runs, throttled, one.job))
+    assert [one.decided for one in found] == [decided]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.chaos.configurations import (
     at,
     stretches,
 )
-from tests.chaos.guarantees import Grant, Shown, overbooked, since_reloads
+from tests.chaos.guarantees import Grant, Shown, overbooked, since_last
 from tests.chaos.reload_judges import (
     Around,
     EndedRun,
@@ -350,8 +350,8 @@ def test_a_restart_reports_cells_that_it_takes(layout: str, lines: list[float], 
 
 def test_a_grant_counts_from_the_reload_after_it() -> None:
     grant = Grant("8", 1000.0, 1030.0, frozenset({"gpu01"}))
-    assert since_reloads([grant], [-math.inf, 900.0, 1010.0, 1020.0, 1040.0]) == [replace(grant, decided=1020.0)]
-    assert since_reloads([grant], [-math.inf, 900.0]) == [grant]
+    assert since_last([grant], lambda _: [-math.inf, 900.0, 1010.0, 1020.0, 1040.0]) == [replace(grant, decided=1020.0)]
+    assert since_last([grant], lambda _: [-math.inf, 900.0]) == [grant]
 
 
 def test_a_job_of_a_removed_virtual_cluster_has_no_cells() -> None:

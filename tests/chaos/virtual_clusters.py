@@ -34,7 +34,7 @@ from tests.chaos import guarantees
 from tests.chaos.cell_reloads import CellReloads
 from tests.chaos.checks import Check, LoggedRun
 from tests.chaos.configurations import Stretch
-from tests.chaos.guarantees import Shown
+from tests.chaos.guarantees import Grant, Shown
 from tests.chaos.mixed_tenants import MixedPartScene, MixedTenants
 from tests.chaos.own_starts import frustrated, own_starts
 from tests.chaos.part_tenants import PLACEMENT, PartTenants
@@ -158,13 +158,15 @@ class TenantCampaign(ChaosRun):
     def _check_grants(self, check: Check, db: sqlite3.Connection, reloads: Sequence[float]) -> None:
         """reloads: epoch seconds from which on another configuration was in force: it may have no cells for an earlier grant."""
         outages = Windows([*self.outages(check).found, *self._frustrated(check, db)])
-        found, deadline = (
-            guarantees.since_reloads(guarantees.grants(db), reloads),
-            self.config["preemption"]["deadline"],
-        )
+        found = guarantees.since_last(guarantees.grants(db), lambda one: (*reloads, *self.in_its_place(check, one)))
+        deadline = self.config["preemption"]["deadline"]
         broken, waits = guarantees.late(found, deadline, outages, self._task_at)
         check.evidence["late"] = broken
         check.judged |= {"guaranteed_starts": len(waits), **_quantiles("guaranteed_wait", waits)}
+
+    def in_its_place(self, check: Check, grant: Grant) -> Iterable[float]:
+        """Return when other jobs started and ended that kept this one from its start, in epoch seconds."""
+        return ()
 
     def _frustrated(self, check: Check, db: sqlite3.Connection) -> list[Window]:
         """Return the times of starts whose nodes Slurm itself gave to another job."""
