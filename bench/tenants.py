@@ -9,10 +9,10 @@ in the output. Jobs larger than what their tenant owns are left out, and counted
 fit (a hard affinity requirement), unless `--anywhere`. A preemption costs 62 s.
 
 Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the mean share of
-nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `withheld`, the mean number of GPUs
-that tenants own, do not use, and have waiting jobs for that fit; `anomaly`, the tenants whose mean delay is longer than in private
-clusters, with the ratio. FILE has each result as soon as its run has ended; a second call with the same FILE makes the runs that
-are missing.
+nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `guaranteed`, the mean number of GPUs
+that guaranteed jobs hold; `withheld`, that of GPUs that tenants own, do not use, and have waiting jobs for that fit; `anomaly`, the
+tenants whose mean delay is longer than in private clusters, with the ratio. FILE has each result as soon as its run has ended; a
+second call with the same FILE makes the runs that are missing.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def run(work: Workload, rule: str, levels: str, policy: str, placement: Simulate
     else:
         outcome = simulate(work.trace, CLUSTER, replace(rules, tenants=tenants))
         wait, jct, preemptions = queueing(work.trace, outcome), outcome.jct, int(outcome.preemptions.sum())
-    used, withheld = tenants.means(float(work.trace.submit.max())) if tenants.seen else (None, None)
+    until = float(work.trace.submit.max())
+    used, guaranteed, withheld = tenants.means(until) if tenants.seen else (None, None, None)
     return {
         "rule": rule,
         "cells": levels,
@@ -151,6 +152,7 @@ def run(work: Workload, rule: str, levels: str, policy: str, placement: Simulate
         "mean_jct": float(jct.mean()),
         "preemptions": preemptions,
         "fragmented": used and used / CLUSTER.nodes,
+        "guaranteed": guaranteed,
         "withheld": withheld,
         "seconds": time.perf_counter() - begin,
     }

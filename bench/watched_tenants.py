@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,11 +24,11 @@ class WatchedTenants(SimulatedTenants):
 
     Attributes:
         owned: The GPUs of each tenant.
-        seen: The moment of each decision, the nodes that guaranteed jobs use from then on, and the withheld GPUs.
+        seen: The moment of each decision, the nodes and the GPUs that guaranteed jobs use from then on, and the withheld GPUs.
     """
 
     owned: dict[str, int] = field(default_factory=dict)
-    seen: list[tuple[float, int, int]] = field(default_factory=list)
+    seen: list[tuple[float, int, int, int]] = field(default_factory=list)
 
     def decision(self, config: PolicyConfig) -> Callable[[Snapshot, Policy], Plan]:
         """Return the decision, which records what it decides."""
@@ -37,17 +38,18 @@ class WatchedTenants(SimulatedTenants):
         def watched(snapshot: Snapshot, policy: Policy) -> Plan:
             plan, parts = rule.decide(snapshot, [TenantPolicy(name, config, policy) for name in names])
             guaranteed = _with_cells(snapshot, plan) if self.rule == "virtual_clusters" else _within_quotas(parts[:-1])
-            used = len(_nodes_used(snapshot, plan, guaranteed))
-            self.seen.append((snapshot.time, used, _withheld(snapshot, plan, self.owned)))
+            used = _used(snapshot, plan, guaranteed)
+            self.seen.append((snapshot.time, len(used), used.total(), _withheld(snapshot, plan, self.owned)))
             return plan
 
         return watched
 
-    def means(self, until: float) -> tuple[float, float]:
-        """Return the mean number of nodes that guaranteed jobs use, and that of withheld GPUs."""
-        begin, used, withheld = np.array(self.seen).T
+    def means(self, until: float) -> tuple[float, float, float]:
+        """Return the mean numbers of nodes and of GPUs that guaranteed jobs use, and that of withheld GPUs."""
+        begin, *counts = np.array(self.seen).T
         lasts = np.diff(np.minimum([*begin, until], until))
-        return float(lasts @ used / lasts.sum()), float(lasts @ withheld / lasts.sum())
+        nodes, gpus, withheld = (float(lasts @ count / lasts.sum()) for count in counts)
+        return nodes, gpus, withheld
 
 
 def _with_cells(snapshot: Snapshot, plan: Plan) -> set[str]:
@@ -69,12 +71,17 @@ def _within_quotas(parts: Sequence[PoolDecision]) -> set[str]:
     return found
 
 
-def _nodes_used(snapshot: Snapshot, plan: Plan, jobs: Collection[str]) -> set[str]:
-    """Return the nodes that some jobs use once the plan is carried out."""
+def _used(snapshot: Snapshot, plan: Plan, jobs: Collection[str]) -> Counter[str]:
+    """Return the GPUs that some jobs use on each node once the plan is carried out, by the node's name."""
     held, stay = snapshot.allocations, set(jobs) - {each.job for each in plan.preemptions}
-    holds = zip(held.job.tolist(), held.node.tolist(), strict=True)
-    found = {snapshot.nodes.name[node] for row, node in holds if snapshot.jobs.id[row] in stay}
-    return found | {name for start in plan.starts if start.job in jobs for name, _ in start.nodes}
+    found = Counter[str]()
+    for row, node, gpus in zip(
+        held.job.tolist(), held.node.tolist(), held.resources["gpus"].astype(np.int64).tolist(), strict=True
+    ):
+        found[snapshot.nodes.name[node]] += gpus if snapshot.jobs.id[row] in stay else 0
+    for start in plan.starts:
+        found.update(dict(start.nodes) if start.job in jobs else {})
+    return +found
 
 
 def _withheld(snapshot: Snapshot, plan: Plan, owned: Mapping[str, int]) -> int:
