@@ -139,14 +139,16 @@ class Actor:
                     self._engine.apply(intent, self._preempting.released_gpus(intent, record, now), now)
 
     def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Begin the requeue of jobs that have saved: after their deadline, or before their time limit."""
+        """Begin the requeue of jobs that have saved: after their deadline, before their time limit, or for a requeue that a killed
+        slurmctld has forgotten."""
         for job in jobs:
             with self.context.quarantine.guard("reading its report", job.id):
                 self._collect(job, now)
 
     def _collect(self, job: SlurmJob, now: float) -> None:
-        late = bool(self.context.ledger.jobs[job.id].unmovable)
-        if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
+        row = self.context.ledger.jobs[job.id]
+        may_have_saved = row.unmovable or self.context.ledger.is_reopened(row) or _may_save_for_its_limit(job, now)
+        if job.state != "RUNNING" or job.id in self.intents or not may_have_saved:
             return
         report = self.context.report(job) if job.requeue and job.batch else JobReport()
         if report.restart == job.restarts and report.state == "parked":

@@ -83,6 +83,10 @@ class Ledger:
         for uid, claimed, needed in journal.past_claims():
             self.trust[uid] = self.trust_in(uid).learned(claimed, needed)
 
+    def is_reopened(self, row: JobRow) -> bool:
+        """Return whether the job's run had ended, and a slurmctld that was killed shows it running again."""
+        return row.key in self._accounting.reopened
+
     def free(self, job: SlurmJob) -> bool:
         """Return whether neither its owner nor an administrator nor another job keeps this pending job waiting."""
         row = self.jobs[job.id]

@@ -24,10 +24,14 @@ class RunAccounting:
 
     Args:
         opened: Called with the job for each new run.
+
+    Attributes:
+        reopened: Keys of jobs whose run had ended, and that a killed slurmctld shows running again. This is not in the journal.
     """
 
     def __init__(self, journal: Journal, opened: Callable[[JobRow], None]) -> None:
         self._journal, self._opened = journal, opened
+        self.reopened = set[str]()
 
     def account(self, row: JobRow, job: SlurmJob, runs: dict[int, RunRow]) -> None:
         """Update the job's runs, by restart count, from a record."""
@@ -42,6 +46,7 @@ class RunAccounting:
         run = known or self._open(row, job, runs)
         if is_running and run.end:  # slurmctld was killed and has forgotten the requeue
             self._close(run, 0.0)
+            self.reopened.add(run.key)
         elif not is_running and not run.end:
             run.ended_as = _failure(job)
             self._close(run, float(job.end_time))
@@ -75,6 +80,7 @@ class RunAccounting:
     def _close(self, run: RunRow, end: float) -> None:
         """Set the end of a run; 0: it continues."""
         run.end = end and max(end, run.start)
+        self.reopened.discard(run.key)
         self._journal.save_run(run)
 
 

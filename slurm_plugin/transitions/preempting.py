@@ -50,11 +50,14 @@ class Preempting:
         if (
             row.held or job is None or job.priority > 0
         ):  # else its owner or an administrator holds it for after this run
-            self._holds.note_hold(row)
-            self._context.backend.hold(intent.id)
+            self._hold_run(row)
         if intent.beneficiary:
             return IntentStep.TURN
         return IntentStep.REQUEUE if self._has_nothing_to_save(intent, row, job) else IntentStep.SIGNAL
+
+    def _hold_run(self, row: JobRow) -> None:
+        self._holds.note_hold(row)
+        self._context.backend.hold(row.id)
 
     def _has_nothing_to_save(self, intent: Intent, row: JobRow, job: SlurmJob | None) -> bool:
         """Return whether the run of a job that cannot use its size has made no step: its program may not even have started."""
@@ -99,15 +102,19 @@ class Preempting:
     def _is_forgotten(self, row: JobRow, intent: Intent) -> bool:
         """Return whether slurmctld was started after the run: killed, it forgets ends, and shows such runs until nodes register."""
         run = self._context.ledger.runs[row.key].get(intent.restart)
-        return run is not None and self._context.backend.booted() >= math.floor(run.start)
+        return run is not None and self._has_booted_since(run.start)
 
     def _requeue(self, intent: Intent, now: float) -> Result:
-        if is_in_run(self._context.fresh(intent.id), intent):
-            try:
-                self._context.backend.requeue(intent.id)
-            except NotRequeueable as error:
-                self._holds.mark_unmovable(intent, Unmovable.NOT_REQUEUEABLE, str(error))
-                return IntentStep.UNHOLD
+        job, row = self._context.fresh(intent.id), self._context.row(intent)
+        if not is_in_run(job, intent):
+            return IntentStep.DRAIN
+        if job and row and job.priority > 0:  # slurmctld was killed and forgot the hold
+            self._hold_run(row)
+        try:
+            self._context.backend.requeue(intent.id)
+        except NotRequeueable as error:
+            self._holds.mark_unmovable(intent, Unmovable.NOT_REQUEUEABLE, str(error))
+            return IntentStep.UNHOLD
         return IntentStep.DRAIN
 
     def _await_end(self, intent: Intent, now: float) -> Result:
@@ -116,7 +123,16 @@ class Preempting:
         if since < (now - intent.stepped) / 5:
             return STAY
         self._context.drain_polls[intent.id] = now
-        return self.released_gpus(intent, self._context.fresh(intent.id), now)
+        job = self._context.fresh(intent.id)
+        if is_in_run(job, intent) and self._has_booted_since(intent.stepped):
+            return (
+                IntentStep.REQUEUE
+            )  # slurmctld was killed and forgot it: until nodes register it would show a run without processes
+        return self.released_gpus(intent, job, now)
+
+    def _has_booted_since(self, moment: float) -> bool:
+        """Return whether slurmctld was started after a moment, or in its second."""
+        return self._context.backend.booted() >= math.floor(moment)
 
     def released_gpus(self, intent: Intent, job: SlurmJob | None, now: float) -> Result:
         """The end of a preemption whose job has released its GPUs. job: its record; None where Slurm has none."""

@@ -11,6 +11,8 @@
     suggest:  start -> confirm, of nodes in mode assist; confirm -> pinned where Slurm does not start the job there
     release:  pinned -> held
 
+drain -> requeue where slurmctld was killed and shows the run that it had requeued as running again.
+
 A step is journaled before its operation is executed, and each operation is idempotent: after a crash an open intent continues at
 the step that was journaled last. When Slurm does not answer, the intent stays where it is.
 """
@@ -118,7 +120,7 @@ def _save_and_requeue(kind: IntentKind) -> tuple[Transition, ...]:
         Transition(kind, Step.SIGNAL, Do.SIGNAL, Step.WAIT, (), 9, Phase.SIGNALLED, ("signal",)),
         Transition(kind, Step.WAIT, Do.AWAIT_SAVE, Step.REQUEUE, _GO_BACK, 8, Phase.SAVING, (), _SAVE),
         Transition(kind, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
-        Transition(kind, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
+        Transition(kind, Step.DRAIN, Do.AWAIT_END, None, (Step.REQUEUE,), 4, Phase.LEAVING, ("job",)),
         Transition(kind, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
     )
 
@@ -132,7 +134,7 @@ def _for_a_beneficiary(kind: IntentKind, after: IntentStep | None, *unsaved: Int
         Transition(kind, Step.WAIT, Do.AWAIT_SAVE, Step.PARKED, (Step.REQUEUE, *_GO_BACK), 8, Phase.SAVING, (), _SAVE),
         Transition(kind, Step.PARKED, Do.AWAIT_GROUP, Step.REQUEUE, (Step.DRAIN, Step.TURN), 7, Phase.PARKED),
         Transition(kind, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
-        Transition(kind, Step.DRAIN, Do.AWAIT_END, after, (), 4, Phase.LEAVING, ("job",)),
+        Transition(kind, Step.DRAIN, Do.AWAIT_END, after, (Step.REQUEUE,), 4, Phase.LEAVING, ("job",)),
         Transition(kind, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
         Transition(kind, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
     )
@@ -146,7 +148,7 @@ TABLE = (
     Transition(RESTART, Step.TURN, Do.AWAIT_PARKED, Step.PARKED, (Step.DRAIN, Step.SPARE), 10, Phase.RUNNING),
     Transition(RESTART, Step.PARKED, Do.AWAIT_GROUP, Step.REQUEUE, (Step.DRAIN, Step.SPARE), 7, Phase.RUNNING),
     Transition(RESTART, Step.REQUEUE, Do.REQUEUE, Step.DRAIN, (Step.UNHOLD,), 0, Phase.LEAVING, ("job", "requeue")),
-    Transition(RESTART, Step.DRAIN, Do.AWAIT_END, None, (), 4, Phase.LEAVING, ("job",)),
+    Transition(RESTART, Step.DRAIN, Do.AWAIT_END, None, (Step.REQUEUE,), 4, Phase.LEAVING, ("job",)),
     Transition(RESTART, Step.UNHOLD, Do.LEAVE_RUNNING, None, (), 1, Phase.STARTING, ("release",)),
     Transition(RESTART, Step.SPARE, Do.SPARE, None, (), 2, Phase.RUNNING, ("release",)),
     *_save_and_requeue(RENEW),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.controller.test_controller_kill import KILL_AT
 
 pytestmark = pytest.mark.sandbox
 FAILING_ADAPTIVE = (
@@ -136,6 +139,42 @@ def test_slurmctld_is_down_while_a_job_parks(centre: Centre) -> None:
     finally:
         centre.cluster.start_slurmctld()
     _both_end(centre, large, small)
+
+
+def test_a_killed_slurmctld_forgets_the_requeue_of_a_preempted_job(centre: Centre) -> None:
+    """It shows the run that has ended. Slurm itself finds that out once the node registers, in up to two minutes."""
+    centre.stop()
+    centre.start(centre.configure()[0], ("python3", KILL_AT, "preempt", "drain", "before"), env={"TEST_SIGNAL": "STOP"})
+    centre.usual = False
+    large = centre.train(gpus=16, seconds=4, habit="slow", until_preempted=True)
+    centre.wait_until_preemptable(large)
+    small = centre.submit("-H", command="sleep 1", user="bob")
+    state = centre.cluster.folder / "spool/ctld/job_state"
+    before, log = _saved(centre, state), centre.cluster.log / "slurmctld.log"
+    centre.scontrol("release", small, user="bob")
+    centre.wait_until(centre.is_frozen, "it is not preempted", large, small)
+    centre.wait_until(lambda: centre.show(large).get("Restarts") == "1", "it is not requeued", large)
+    centre.wait_for_state(large, "PENDING")
+    centre.cluster.kill_slurmctld("KILL")
+    state.write_bytes(before)
+    logged = log.stat().st_size
+    centre.cluster.start_slurmctld()
+    assert (centre.state(large), centre.show(large)["Restarts"]) == ("RUNNING", "0")
+    centre.thaw()
+    centre.wait_until(lambda: centre.show(large).get("Restarts") == "1", "it is not requeued again", large)
+    assert "missing from batch node" not in log.read_bytes()[logged:].decode(errors="replace"), (
+        "Slurm found it out itself"
+    )
+    centre.cancel(small, user="bob")
+    centre.wait_for_state(large, "COMPLETED")
+    assert "done at step 80" in centre.output(large)
+
+
+def _saved(centre: Centre, state: Path) -> bytes:
+    """Return slurmctld's state of the jobs once it has saved it again: a killed slurmctld has nothing else."""
+    now = time.time()
+    centre.wait_until(lambda: state.exists() and state.stat().st_mtime > now, "slurmctld does not save its state")
+    return state.read_bytes()
 
 
 def _saving(centre: Centre) -> tuple[str, str]:

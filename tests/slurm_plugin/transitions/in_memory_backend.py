@@ -33,6 +33,7 @@ class InMemoryBackend:
             str, tuple[str, Exception]
         ] = {}  # by operation: ("before" | "after" it takes effect, error); once
         self.starts = True  # a released job runs at once
+        self.ends_at_once = True  # a requeued run
         self.boot = 0.0
         self.nodes: tuple[SlurmNode, ...] = ()
         self.changed_by: dict[str, dict[str, object]] = {}  # what else a pin changes, by the kind of the pin
@@ -140,6 +141,9 @@ class InMemoryBackend:
     def requeue_record(self, job_id: str) -> None:
         job = self.jobs[job_id]
         assert job.state in ("RUNNING", "SUSPENDED"), "a requeue for a job that does not run"
+        if not self.ends_at_once:
+            self.change(job_id, completing=True)
+            return
         self.change(
             job_id, state="PENDING", restarts=job.restarts + 1, shares=(), submit_time=1499, start_time=0, end_time=1499
         )

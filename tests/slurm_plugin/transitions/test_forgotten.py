@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, NODES, ActorHarness
 from tiresias.scheduler.model import Plan, Start
-from tiresias.slurm_plugin.backends.interface import SlurmNode, StatedGpus
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, StatedGpus
+from tiresias.slurm_plugin.state.intents import IntentStep
+from tiresias.slurm_plugin.state.journal import Journal
 
+Make = Callable[..., SlurmJob]
 Nodes = tuple[tuple[str, int], ...]
 OTHERS = (("gpu03", 4),)
 
@@ -288,3 +293,26 @@ def test_a_start_leaves_a_new_job_of_the_same_id_as_it_is(held_job: ActorHarness
     held_job.actor.advance(1100.5)
     assert not {"pin", "lift"} & set(held_job.slurm.calls)
     assert not held_job.intents()
+
+
+@pytest.mark.parametrize(("boot", "held", "again"), [(1102, True, 1), (1102, False, 1), (1099, True, 0)])
+def test_a_requeue_that_a_killed_slurmctld_forgot_is_made_again(
+    journal: Journal, running: Make, pending: Make, boot: int, held: bool, again: int
+) -> None:
+    """It shows the run that had ended; where it had saved its state before the hold, without that."""
+    harness = ActorHarness(journal, running(1000))
+    harness.slurm.jobs["2"] = pending(id="2", raw_id=2, priority=1, reason="None")
+    harness.slurm.ends_at_once = False
+    harness.report_parked()
+    harness.refresh()
+    harness.preempt(1100.0)
+    for now in (1100.0, 1101.0, 1102.0):
+        harness.actor.advance(now)
+    assert (harness.slurm.calls.count("requeue"), harness.job.completing) == (1, True)
+    harness.slurm.change(completing=False, priority=0 if held else 1)
+    harness.slurm.boot, harness.slurm.ends_at_once = boot, True
+    for now in (1103.0, 1104.0):
+        harness.poll(now)
+    assert harness.slurm.calls.count("requeue") == 1 + again
+    assert (harness.job.state, harness.job.priority) == ("PENDING" if again else "RUNNING", 0)
+    assert [one.step for one in harness.intents()] == [IntentStep.DRAIN] * (1 - again)
