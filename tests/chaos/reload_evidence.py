@@ -79,7 +79,7 @@ class ReloadEvidence:
         samples, lines = [one for _, one in self._shown], _times(self._scene.log())
         calm = [one for one in self._restarts if not forgetful.touch(*one)]
         check.evidence["restart_took"], changed = reload_judges.lost(
-            calm, lines, samples, self.in_force, layouts, tenant_of
+            calm, lines, samples, self.in_force, layouts, tenant_of, self._restarts
         )
         check.judged |= {
             "restarts_with_less": changed,

@@ -260,6 +260,7 @@ def lost(
     in_force: Sequence[Stretch],
     layouts: Layouts,
     tenant_of: Mapping[str, str],
+    others: Iterable[tuple[float, float]] = (),
 ) -> tuple[list[str], int]:
     """Return also how many restarts with another file were judged.
 
@@ -270,11 +271,14 @@ def lost(
         in_force: As of `stretches`.
         layouts: All layouts by name.
         tenant_of: The VC of each job by name.
+        others: Further restarts, which are not judged. A line after one of them is not of a restart before it.
     """
-    broken, judged = list[str](), 0
+    broken, judged, found = list[str](), 0, list(found)
+    ends = [ended for ended, _ in (*found, *others)]
     for ended, began in found:
         before, after = at(in_force, ended - JUST_S), at(in_force, began + JUST_S)
-        is_logged = any(ended <= line <= began + EFFECT_S for line in lines)
+        until = min([began + EFFECT_S, *(other for other in ends if other > ended)])
+        is_logged = any(ended <= line <= until for line in lines)
         if before and before == after and is_logged:
             broken.append(f"a restart at {ended:.1f} took cells although the file was the same")
         elif before and after and (jobs := _without_tenant(samples, ended, began, layouts[after], tenant_of)):

@@ -345,6 +345,15 @@ def test_a_restart_reports_cells_that_it_takes(layout: str, lines: list[float], 
     assert len(lost([(10.0, 12.0)], lines, samples, found, LAYOUTS, TENANT_OF)[0]) == broken
 
 
+def test_a_line_after_another_restart_is_not_of_the_one_before() -> None:
+    """The file was changed, refused by a reload and read by the second controller."""
+    samples = [shown(9.0, running="r", r=("gpu01",)), shown(13.0, running="r", r=("gpu01",))]
+    found = stretches(Records([Version(0.0, 0.0, "base")]), [(10.0, 12.0)], LAYOUTS)
+    judged = [(10.0, 12.0)], [14.0], samples, found, LAYOUTS, TENANT_OF
+    assert len(lost(*judged)[0]) == 1
+    assert lost(*judged, [(13.5, 15.0)])[0] == []
+
+
 # -- the promises to guaranteed jobs ------------------------------------------------------------------------------------------
 
 
