@@ -24,6 +24,7 @@ first, and lead the controller from there to a file that the user wrote about an
 
 Each file states the versions of this protocol that its writer speaks ("protocol", versions.py).
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen),
+end (epoch second at which the supervisor expects the time limit to end the run, 0: no limit; missing where not known),
 opportunistic (the owner's choice: opportunistic_choice.py), elastic (the sizes that the job can use: elastic_sizes.py).
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
 checkpoints are), and what it measured: save (seconds of the newest save), saved_at (epoch seconds of the newest commit), resumed
@@ -35,6 +36,7 @@ Light imports only: every supervisor imports this.
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +51,7 @@ MAX_BYTES = 16 * 1024
 MOST = 10**15  # restarts, steps; no job gets there
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
+LIMIT_SIGNAL = "URG"  # to a supervisor: the run ends earlier than it reports, it is to ask Slurm; ignored by default
 SUPERVISOR, PROGRAM, RANKS, SUBMISSION = "supervisor.json", "program.json", "ranks", "submission.json"
 PROGRESS, SERVERS, ACTIVITY = "progress.json", "servers", "activity.json"
 PROFILE, TRIAL = "profile", "trial"
@@ -72,7 +75,8 @@ class JobReport(NamedTuple):
     by Slurm's record, 0 where unknown. protocol: the version that program, supervisor and this reader use, 0: none in common.
     refused: why there is none; such a job is never ready. script: the hash of the script that runs, "" where unknown.
     opportunistic: the owner's choice (opportunistic_choice.py), "" where unknown. elastic: the sizes that the job can use
-    (elastic_sizes.py), "" for a fixed one. alone: one process registers for the whole job, whatever its size.
+    (elastic_sizes.py), "" for a fixed one. alone: one process registers for the whole job, whatever its size. end: epoch second at
+    which the supervisor expects the time limit to end the run, inf: no limit, None: not known.
     """
 
     restart: int = -1
@@ -94,6 +98,7 @@ class JobReport(NamedTuple):
     opportunistic: str = ""
     elastic: str = ""
     alone: bool = False
+    end: float | None = None
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -212,6 +217,7 @@ def report(root: Path, uid: int, job_id: str, reader: str = "this controller") -
         opportunistic=known(supervisor.get("opportunistic")),
         elastic=elastic_sizes.known(supervisor.get("elastic")),
         alone=program.get("alone") is True,
+        end=_end(supervisor.get("end")),
     )
 
 
@@ -246,6 +252,10 @@ def _seconds(end: object, begin: object) -> float | None:
 
 def _moment(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) and 0 < value < 1e12 else None
+
+
+def _end(value: object) -> float | None:
+    return math.inf if value == 0 and not isinstance(value, bool) else _moment(value)
 
 
 def _redone(reached: int, resumed: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from contextlib import suppress
@@ -21,6 +22,8 @@ class ControlChannel:
         self._capable = False  # its program registered once, in this run or an earlier one
         self._refused = False  # for its version of the protocol; the log has it
         self._began, self._reached = time.time(), -1
+        self._end: float | None = None  # of the run by its time limit; None: not known
+        self._published: tuple[str, int, str] | None = None
 
     def is_away(self) -> bool:
         """Whether the folder is unavailable: then it is unknown whether the program can save."""
@@ -90,6 +93,7 @@ class ControlChannel:
 
     def publish(self, state: str, step: int = -1, why: str = "") -> None:
         """Write the state of this run for the controller."""
+        self._published = state, step, why
         if self._folder is None:
             return
         content = {
@@ -101,6 +105,7 @@ class ControlChannel:
             "why": why,
             "began": self._began,
             "reached": self._reached,
+            **({} if self._end is None else {"end": self._end if self._end < math.inf else 0}),
             "start": time_limit.start_time(os.environ),
             "script": os.environ.get(environment.SCRIPT, ""),
             "opportunistic": opportunistic.chosen(os.environ),
@@ -110,6 +115,13 @@ class ControlChannel:
             control.write(self._folder, control.SUPERVISOR, content)
         except OSError as error:
             log_line(f"{self._folder}: {error.strerror}: the controller cannot see that this job is {state}")
+
+    def publish_end(self, end: float) -> None:
+        """Write the end of this run by its time limit with the published state, where it is another one. inf: no limit."""
+        if end != self._end:
+            self._end = end
+            if self._published:
+                self.publish(*self._published)
 
     def request_save(self, number: int) -> int:
         """Request a checkpoint from the program on all nodes; return the number of processes signalled on this node."""

@@ -3,10 +3,12 @@
 Slurm is asked for the end (end_query.py)
 
 - where its environment has none, as with Slurm 22.05: some seconds after the start, later again while there is no answer;
-- once before the save for the limit: an administrator may have moved the end to a later time.
+- once before the save for the limit: an administrator may have moved the end to a later time;
+- when the controller sends control.LIMIT_SIGNAL, because Slurm's record has an earlier end than the one that the supervisor reports
+  (transitions/reduced_limits.py). Slurm's answer counts: a signal of another sender costs a query, at most one in LEAST_BETWEEN_S.
 
-There is no periodic query: thousands of jobs share one slurmctld. So an end that moves to an earlier time is not detected. Jobs
-whose program cannot save ask nothing.
+There is no periodic query: thousands of jobs share one slurmctld. So without a controller in mode exact or assist an end that moves
+to an earlier time is not detected. Jobs whose program cannot save ask nothing.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ class LimitWatch:
         self._problems = 0
         self._checked = 0.0  # the end that Slurm was asked for before the save
         self._has_given_up = False
+        self._is_requested = False  # a query, by the controller
+        self._answers_request = False  # the newest query
+        if self._is_known:
+            channel.publish_end(self.end)
 
     def begin(self) -> None:
         """Note that the script starts."""
@@ -64,17 +70,15 @@ class LimitWatch:
         elif self._is_query_due():
             self._ask()
 
+    def request(self) -> None:
+        """Have Slurm asked as soon as the program can save, and LEAST_BETWEEN_S after the newest query."""
+        self._is_requested = True
+
     def wait(self) -> float:
         """Return the seconds until the next poll is due."""
         if self._has_given_up:
             return FOREVER
-        if not self._is_known:
-            return self._query.wait() if self._query.runs else max(self._due - time.monotonic(), 0.0)
-        if self.end == FOREVER:
-            return FOREVER
-        lead = self.lead()
-        event = self.end - lead if self._is_checked() else self._check_time(lead)
-        return min(LIMIT_POLL_S, self._query.wait(), max(1.0, event - time.time()))
+        return min(self._query.wait() if self._query.runs else self._query_wait(), self._save_wait())
 
     def is_near(self) -> bool:
         """Whether to save for the time limit. A program that never registered gets no signal."""
@@ -96,12 +100,22 @@ class LimitWatch:
         """End a query: the script has ended."""
         self._query.end()
 
+    def _save_wait(self) -> float:
+        if self.end == FOREVER:
+            return FOREVER
+        lead = self.lead()
+        event = self.end - lead if self._is_checked() else self._check_time(lead)
+        return min(LIMIT_POLL_S, max(1.0, event - time.time()))
+
     # queries
+
+    def _query_wait(self) -> float:
+        return FOREVER if self._is_known and not self._is_requested else max(self._due - time.monotonic(), 0.0)
 
     def _is_query_due(self) -> bool:
         if self._has_given_up or self._query.runs or time.monotonic() < self._due:
             return False
-        if self._is_known:
+        if self._is_known and not self._is_requested:
             return not self._is_checked() and time.time() >= self._check_time(self.lead()) and self._is_ready()
         if not self._is_ready():
             self._postpone()
@@ -109,7 +123,9 @@ class LimitWatch:
         return True
 
     def _ask(self) -> None:
-        self._checked = self.end
+        self._answers_request, self._is_requested = self._is_requested, False
+        if not self._answers_request:
+            self._checked = self.end
         self._due = time.monotonic() + LEAST_BETWEEN_S
         if problem := self._query.begin():
             self._take(EndAnswer(0.0, problem))
@@ -119,7 +135,9 @@ class LimitWatch:
             if self._is_known:
                 self._report_move(answer.end)
             self.end, self._is_known = answer.end, True
-        elif not self._is_known:
+            self._channel.publish_end(self.end)
+        elif self._answers_request or not self._is_known:
+            self._is_requested |= self._answers_request
             self._report_problem(answer.problem)
             self._postpone()
 
@@ -142,6 +160,8 @@ class LimitWatch:
     def _report_move(self, end: float) -> None:
         if end == FOREVER != self.end:
             log_line("the time limit was removed: the run goes on")
+        elif end != FOREVER == self.end:
+            log_line(f"a time limit was set: the run ends in {end - time.time():.0f} s")
         elif abs(end - self.end) >= LEAST_MOVE_S:
             minutes = (end - self.end) / 60
             log_line(f"the time limit was changed by {minutes:+.0f} min: the run ends in {end - time.time():.0f} s")

@@ -48,6 +48,7 @@ IDLE_S = 3600.0  # between polls when nothing is expected
 TOGETHER_S = 1.0  # Slurm ends a job with SIGCONT and SIGTERM, to every process of it
 UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP}
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
+LIMIT_SIGNAL = signal.Signals[f"SIG{control.LIMIT_SIGNAL}"]
 WATCHED = (
     signal.valid_signals() - UNTOUCHABLE - FAULTS - {signal.SIGTTIN, signal.SIGTTOU, signal.SIGTSTP, signal.SIGPIPE}
 )
@@ -184,6 +185,8 @@ class Supervisor:
             self._continued = time.monotonic()
         if number == signal.SIGTERM:
             self._terminated = True
+        if number == LIMIT_SIGNAL:
+            self._limit.request()
         if number == self._signal and self._channel.is_away():
             log_line("preemption requested, but the control folder is unavailable: the script continues")
         elif number == self._signal and (self._save or self._channel.is_capable()):

@@ -96,6 +96,25 @@ def test_it_saves_before_an_end_that_squeue_reports(site: Site) -> None:
     assert job.send(signal.SIGTERM).end() == 99
 
 
+def test_it_saves_before_an_end_that_moved_to_an_earlier_time(site: Site) -> None:
+    """When the controller has signalled it. The script has the signal, too."""
+    path = {"PATH": f"{site.folder}:{os.environ['PATH']}"}
+    job = site.start(
+        f"trap 'echo trapped' URG; {site.train.replace('300', '100000')} & wait; wait",
+        job="16",
+        **path,
+        **limited(3600),
+    )
+    job.until(lambda report: report.ready and report.end is not None and report.end > time.time() + 3000)
+    end = FakeSqueue(site.folder).reports("16", time_limit.LEAST + 2)
+    job.send(signal.SIGURG)
+    job.until(lambda report: report.end == end).until(lambda report: report.state == "parked")
+    assert job.report().why == "limit"
+    assert "the time limit was changed by -59 min: the run ends in" in job.log.read_text()
+    assert "trapped" in job.log.read_text()
+    assert job.send(signal.SIGTERM).end() == 99
+
+
 @pytest.mark.parametrize("then", ["exec sleep 1000", "exit 1", "cat /dev/zero | head -c 300000; exit 0", "kill -9 $$"])
 def test_a_squeue_that_reports_no_end_changes_nothing(site: Site, then: str) -> None:
     squeue = FakeSqueue(site.folder, then)

@@ -26,6 +26,10 @@ class Program:
 
     def __init__(self, **report: object) -> None:
         self.report = report
+        self.ends: list[float] = []  # as they were published
+
+    def publish_end(self, end: float) -> None:
+        self.ends.append(end)
 
     def program(self) -> dict[str, object]:
         return self.report
@@ -238,6 +242,98 @@ def test_one_attempt_is_enough(squeue: FakeSqueue) -> None:
     found.give_up()
     poll_some_times(found)
     assert (squeue.calls, found.is_near(), found.wait()) == ([], False, INF)
+
+
+# the controller requests a query
+
+
+@pytest.mark.parametrize("seconds", [3600, 400 * 86400])
+def test_an_end_that_the_controller_reports_as_earlier(
+    squeue: FakeSqueue, capfd: pytest.CaptureFixture[str], seconds: int
+) -> None:
+    """Of a run with a limit, and of one without."""
+    program = Program(ready=True)
+    found, end = watch(program, seconds), squeue.reports(JOB, 90)
+    before = found.end
+    found.request()
+    assert found.wait() == 0
+    poll_until(found, lambda: found.end == end)
+    assert not found.is_near()
+    assert found.wait() <= limit_watch.LIMIT_POLL_S, "it follows the new end"
+    assert program.ends == [before, end]
+    log = capfd.readouterr().err
+    assert (
+        "the time limit was changed by -58 min" if seconds == 3600 else "a time limit was set: the run ends in"
+    ) in log
+    poll_some_times(found)
+    assert len(squeue.calls) == 1
+
+
+def test_a_limit_that_is_shorter_than_the_lead_is_near_at_once(squeue: FakeSqueue) -> None:
+    found = watch(Program(ready=True), 3600)
+    squeue.reports(JOB, time_limit.LEAST - 5)
+    found.request()
+    poll_until(found, found.is_near)
+
+
+def test_requests_are_answered_together(squeue: FakeSqueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends the signal, and however often."""
+    monkeypatch.setattr(limit_watch, "LEAST_BETWEEN_S", 60)
+    found = watch(Program(ready=True), 3600)
+    end = squeue.reports(JOB, 3600)
+    found.request()
+    found.request()
+    poll_until(found, lambda: found.end == end)
+    found.request()
+    poll_some_times(found)
+    assert (len(squeue.calls), found.end) == (1, end)
+    assert 50 < found.wait() <= 60
+
+
+def test_a_request_during_a_query_has_a_query_of_its_own(squeue: FakeSqueue, tmp_path: Path) -> None:
+    """That one may have been answered before the limit was reduced."""
+    found, old = watch(Program(ready=True), 3600), squeue.reports(JOB, 3000)
+    FakeSqueue(tmp_path, then='while ! [ -e "$0.go" ]; do sleep 0.05; done')
+    squeue.reports(JOB, 3000)
+    found.request()
+    poll_until(found, lambda: len(squeue.calls) == 1)
+    found.request()
+    (tmp_path / "squeue.go").touch()
+    poll_until(found, lambda: abs(found.end - old) < 10)
+    end = squeue.reports(JOB, 90)
+    poll_until(found, lambda: found.end == end)
+
+
+def test_a_request_without_an_answer_is_repeated(squeue: FakeSqueue) -> None:
+    found = watch(Program(ready=True), 3600)
+    squeue.prints("slurm_load_jobs error: Unable to contact slurm controller\n")
+    found.request()
+    poll_until(found, lambda: len(squeue.calls) >= 2)
+    end = squeue.reports(JOB, 90)
+    poll_until(found, lambda: found.end == end)
+
+
+def test_a_request_waits_for_a_program_that_can_save(squeue: FakeSqueue) -> None:
+    program = Program()
+    found = watch(program, 3600)
+    found.request()
+    poll_some_times(found)
+    assert squeue.calls == []
+    assert found.wait() < limit_watch.LIMIT_POLL_S, "it polls for that"
+    program.report, end = {"ready": True}, squeue.reports(JOB, 90)
+    poll_until(found, lambda: found.end == end)
+
+
+def test_the_end_is_asked_for_before_the_save_though_it_was_requested(squeue: FakeSqueue) -> None:
+    """An administrator may reduce a limit, and then extend it."""
+    program = Program(ready=True)
+    found = watch(program, time_limit.LEAST + 5)
+    squeue.prints(f"{JOB}|{int(found.end) - 60}|{int(found.end)}\n")
+    found.request()
+    poll_until(found, lambda: program.ends == [found.end, found.end])
+    end = squeue.reports(JOB, 3600)
+    poll_until(found, lambda: found.end == end)
+    assert len(squeue.calls) == 2
 
 
 def test_jobs_that_start_together_ask_at_different_times(squeue: FakeSqueue) -> None:
