@@ -28,6 +28,7 @@ from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
 from tiresias.slurm_plugin.transitions.node_claims import NodeClaims
 from tiresias.slurm_plugin.transitions.preempting import Preempting
+from tiresias.slurm_plugin.transitions.reduced_limits import ReducedLimits
 from tiresias.slurm_plugin.transitions.releasing import Releasing
 from tiresias.slurm_plugin.transitions.starting import Starting
 from tiresias.slurm_plugin.transitions.suggesting import Suggesting
@@ -72,6 +73,7 @@ class Actor:
         assisting, suggesting = Assisting(self.context, self._holds), Suggesting(self.context, self._holds)
         for part in (self._preempting, starting, handing_over, assisting, suggesting, self._releasing):
             self._engine.add(part.operations)
+        self._reduced_limits = ReducedLimits(self.context)
         self._unpin_from: dict[str, float] = {}  # epoch second of the next attempt, of jobs of which Slurm refused it
 
     # what is under way
@@ -224,6 +226,10 @@ class Actor:
     def release_all(self, now: float, set_aside: Callable[[SlurmJob], bool] = lambda job: False) -> list[str]:
         """Fail open; see Releasing.release_all."""
         return self._releasing.release_all(now, set_aside)
+
+    def signal_reduced_limits(self, jobs: Sequence[SlurmJob], now: float) -> None:
+        """Have the supervisors of jobs whose time limit was reduced ask Slurm for their end; see ReducedLimits.signal."""
+        self._reduced_limits.signal(jobs, now)
 
     # the plan
 

@@ -76,11 +76,15 @@ class ActStage:
                 context.memory.actor.replace(job, nodes, why, self._services.clock())
 
     def _defer(self, context: CycleContext, managed: Sequence[SlurmJob]) -> None:
-        """Hold, unpin and release pending jobs; in mode assist only release them."""
+        """Hold, unpin and release pending jobs, in mode assist only release them; signal jobs whose time limit was reduced."""
+        if context.config.admits:
+            self._hold(context, managed)
+        else:
+            context.memory.actor.release_waiting(managed, self._services.clock())
+        context.memory.actor.signal_reduced_limits(managed, self._services.clock())
+
+    def _hold(self, context: CycleContext, managed: Sequence[SlurmJob]) -> None:
         memory = context.memory
-        if not context.config.admits:
-            memory.actor.release_waiting(managed, self._services.clock())
-            return
         waiting = memory.observer.waiting(managed, context.slurm.time)
         now = self._services.clock()
         memory.actor.hold(waiting, now)

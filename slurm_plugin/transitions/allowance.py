@@ -54,6 +54,10 @@ class Allowance:
         """Of one beneficiary."""
         return self._affords(count * self._preemption + self._hand_over, intents)
 
+    def affords_signal(self, intents: Iterable[Intent]) -> bool:
+        """Of a job that is not preempted."""
+        return self._affords(self._prices["signal"], intents)
+
     def affords_step(self, intent: Intent) -> bool:
         """A poll whether a job has released its GPUs is the first to be postponed: the next snapshot shows it, too."""
         calls = self._price[row_of(intent)] + (self._bucket.size / 2 if intent.step == IntentStep.DRAIN else 0.0)

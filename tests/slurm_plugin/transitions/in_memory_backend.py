@@ -29,6 +29,7 @@ class InMemoryBackend:
     def __init__(self, job: SlurmJob) -> None:
         self.jobs = {job.id: job}
         self.calls: list[str] = []
+        self.signals: list[tuple[str, str]] = []  # job id and signal
         self.failing: dict[
             str, tuple[str, Exception]
         ] = {}  # by operation: ("before" | "after" it takes effect, error); once
@@ -132,7 +133,7 @@ class InMemoryBackend:
         self.change(job_id, required_nodes=change.required or (), **self._own)
 
     def signal(self, job_id: str, signal: str) -> None:
-        self._do("signal", lambda: None)
+        self._do("signal", lambda: self.signals.append((job_id, signal)))
 
     def requeue(self, job_id: str) -> int:
         self._do("requeue", lambda: self.requeue_record(job_id))
