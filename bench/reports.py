@@ -7,6 +7,7 @@ seeds 1 to 3 where not all jobs report alike, with their standard errors. `--see
 generated. `--known`: `adaptive` has learned from all jobs of the trace before the first one arrives:
 
   all, half: the jobs report; times `srsf`, and times no reports
+  half_las: half of the jobs report; times the best of 54 fixed settings of `las`, chosen in hindsight
   wrong: totals wrong by up to a factor of 2; the part of the gain that remains
   honest, liars: the jobs of one owner, an eighth, always claim a tenth of what is left; the others' jobs and that owner's, times
     themselves where all are honest
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from bar_traces import SHAPES
+from fixed_settings import FIXED
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED
@@ -53,9 +55,10 @@ class Kind:
     @cache  # noqa: B019  # as long as the program runs
     def jct(self, at: int, policy: str = "adaptive", reporting: Reporting | None = None) -> Floats:
         """JCT of each job of one of the traces, seconds."""
-        setup = Setup(
-            "", self.traces[at], CLUSTER, PolicyConfig(), COST, reporting=reporting, history=self._history[at]
-        )
+        return self._with(at, policy, PolicyConfig(), reporting)
+
+    def _with(self, at: int, policy: str, config: PolicyConfig, reporting: Reporting | None = None) -> Floats:
+        setup = Setup("", self.traces[at], CLUSTER, config, COST, reporting=reporting, history=self._history[at])
         experiment = setup.experiment(policy)
         return simulate(experiment.trace, experiment.cluster, experiment.rules).jct
 
@@ -69,6 +72,11 @@ class Kind:
     def half(self) -> Iterator[float]:
         for at, seed in self.cases():
             yield self.mean(at, reporting=Reporting(0.5, seed=seed)) / self.mean(at)
+
+    def half_of_las(self) -> Iterator[float]:
+        best = [min(self._with(at, "las", each).mean() for each in FIXED) for at in range(len(self.traces))]
+        for at, seed in self.cases():
+            yield float(self.mean(at, reporting=Reporting(0.5, seed=seed)) / best[at])
 
     def wrong(self) -> Iterator[float]:
         for at, seed in self.cases():
@@ -104,7 +112,7 @@ def trace_of(folder: Path, name: str, seed: int, jobs: int | None) -> Trace:
 def measured(kind: Kind, only: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Return the mean and its standard error of each ratio, or of some."""
     found = {
-        "all": kind.everyone(), "half": kind.half(), "wrong": kind.wrong(),
+        "all": kind.everyone(), "half": kind.half(), "half_las": kind.half_of_las(), "wrong": kind.wrong(),
         "honest": kind.lies(of_liars=False), "liars": kind.lies(of_liars=True),
     }  # fmt: skip
     return {name: mean_and_error(np.array(list(each))) for name, each in found.items() if name in (only or found)}
@@ -120,7 +128,7 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, default=beside, help=f"folder with the traces (default: {beside})")
     parser.add_argument("--jobs", type=int, help="take the first jobs of each trace only")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")
-    parser.add_argument("--only", default="", help="of all,half,wrong,honest,liars (default: all of them)")
+    parser.add_argument("--only", default="", help="of all,half,half_las,wrong,honest,liars (default: all of them)")
     parser.add_argument("--known", action="store_true")
     args = parser.parse_args()
     for name in KINDS:

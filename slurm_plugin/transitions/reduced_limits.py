@@ -89,9 +89,8 @@ class ReducedLimits:
         runs = job.state == "RUNNING" and not job.completing
         if not runs:
             was_open = self._checks.pop(job.id, None) is not None
-            if (
-                was_open or job.state != "SUSPENDED"
-            ):  # else its limit stays, and Slurm only moves its end to a later time
+            # the limit of a suspended job stays, and Slurm only moves its end to a later time
+            if was_open or job.state != "SUSPENDED":
                 self._runs.pop(job.id, None)
         run = job.restarts, job.start_time, job.time_limit
         if runs and self._runs.get(job.id) != run:

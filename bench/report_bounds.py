@@ -1,0 +1,152 @@
+"""What reports gain in an ideal order: preemptions are free, and the distribution of the durations is known at once; JSON.
+
+    python bench/report_bounds.py [--traces DIR] [--seeds N ...] [--shares 0.5 1.0]
+
+The traces are those of reports.py, on 60 GPUs. At each moment the jobs run whose completion is expected to cost the fewest
+GPU-seconds: of a job that reports its GPUs times its remaining seconds, of another job its GPUs over its exact Gittins index, by
+the durations of the trace itself. Of each kind of trace and share of reporting jobs: mean JCT over that without reports, the mean
+over the traces and the report seeds 1 to 3.
+
+  after_claim: a job reports once it has run for 30 s, as in reports.py
+  at_once: it reports at its submission
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from reports import CLUSTER, KINDS, SEEDS, trace_of
+
+from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
+from tiresias.scheduler.model import Bools, Floats
+from tiresias.simulator.trace import Trace
+
+LEAST_S = 1e-6  # between two moments, against rounding errors
+
+
+class ExactIndex:
+    """The Gittins index of a job of one of these durations, which are equally likely.
+
+    Args:
+        durations: Seconds, shape (jobs,).
+    """
+
+    def __init__(self, durations: Floats) -> None:
+        self._ends = np.sort(durations)
+        self._sum = np.concatenate(([0.0], np.cumsum(self._ends)))
+        self._known: dict[float, tuple[float, float]] = {}
+
+    def of(self, age: float) -> tuple[float, float]:
+        """Return the index of a job that has run for so many seconds, 1 / s, and the age until which it is served for it."""
+        if age not in self._known:
+            self._known[age] = self._found(age)
+        return self._known[age]
+
+    def _found(self, age: float) -> tuple[float, float]:
+        """Of each age at which a job may end: completions until then over the expected seconds of service until then."""
+        first = int(np.searchsorted(self._ends, age, side="right"))
+        ends = self._ends[first:]
+        ended = np.arange(1, len(ends) + 1)
+        seconds = self._sum[first + 1 :] - self._sum[first] + (len(ends) - ended) * ends - len(ends) * age
+        rate = ended / seconds
+        best = int(rate.argmax())
+        return float(rate[best]), float(ends[best])
+
+
+class IdealOrder:
+    """A simulation of the order.
+
+    Args:
+        trace: The jobs.
+        reports: Which jobs report, shape (jobs,).
+        first_claim: Seconds on GPUs after which they do.
+    """
+
+    def __init__(self, trace: Trace, reports: Bools, first_claim: float) -> None:
+        self._gpus, self._duration = trace.gpus.tolist(), trace.duration.tolist()
+        self._submit, self._reports, self._first_claim = trace.submit, reports.tolist(), first_claim
+        self._index = ExactIndex(trace.duration)
+        self._age = [0.0] * len(trace)
+        self._price, self._until = [0.0] * len(trace), [0.0] * len(trace)
+
+    def mean_jct(self) -> float:
+        """Return the mean JCT, seconds."""
+        arrivals = np.argsort(self._submit, kind="stable")[::-1].tolist()
+        now, present, running, ends = 0.0, set[int](), list[int](), list[float]()
+        while arrivals or present:
+            if not present:
+                now = max(now, self._submit[arrivals[-1]])
+            while arrivals and self._submit[arrivals[-1]] <= now:
+                present.add(job := arrivals.pop())
+                self._weigh(job)
+            running = self._chosen(present, running)
+            step = self._step(running, self._submit[arrivals[-1]] - now if arrivals else np.inf)
+            now += step
+            for job in self._ended(running, step):
+                present.remove(job)
+                ends.append(now)
+        return float(np.mean(ends) - self._submit.mean())
+
+    def _weigh(self, job: int) -> None:
+        """Find the job's price, GPU-seconds of a completion, and the age until which it holds."""
+        age, last = self._age[job], self._duration[job]
+        if self._reports[job] and age >= self._first_claim - LEAST_S:
+            self._price[job], self._until[job] = self._gpus[job] * max(last - age, LEAST_S), last
+            return
+        index, until = self._index.of(age)
+        self._price[job] = self._gpus[job] / index
+        self._until[job] = min(until, last, self._first_claim if self._reports[job] else np.inf)
+
+    def _chosen(self, present: set[int], running: list[int]) -> list[int]:
+        """Return the jobs that run from now on: each in turn that fits; of the same price those that run."""
+        held, free, found = set(running), CLUSTER.gpus, list[int]()
+        for job in sorted(present, key=lambda each: (self._price[each], each not in held, each)):
+            if self._gpus[job] <= free:
+                found.append(job)
+                free -= self._gpus[job]
+        return found
+
+    def _step(self, running: list[int], arrival: float) -> float:
+        """Return the seconds until a job arrives, ends or is weighed again."""
+        return max(LEAST_S, min([arrival, *(self._until[job] - self._age[job] for job in running)]))
+
+    def _ended(self, running: list[int], step: float) -> list[int]:
+        """Let jobs run for so long; return those that end."""
+        for job in running:
+            self._age[job] += step
+        over = [job for job in running if self._age[job] >= self._duration[job] - LEAST_S]
+        for job in set(running).difference(over):
+            self._weigh(job)
+        return over
+
+
+def ratios(traces: list[Trace], share: float, first_claim: float) -> Iterator[float]:
+    """Yield mean JCT over that without reports, of each trace and report seed. The reporting jobs are those of `Reporting`."""
+    for trace, seed in product(traces, SEEDS):
+        chosen = np.random.default_rng(seed).random((3, len(trace)))[0] < share
+        yield IdealOrder(trace, chosen, first_claim).mean_jct() / IdealOrder(trace, chosen & False, 0.0).mean_jct()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser.add_argument("--traces", type=Path, default=beside, help=f"folder with the traces (default: {beside})")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.5, 1.0])
+    args = parser.parse_args()
+    for kind, share in product(KINDS, args.shares):
+        traces = [trace_of(args.traces, kind, seed, None) for seed in args.seeds]
+        found = {
+            name: round(float(np.mean(list(ratios(traces, share, first)))), 3)
+            for name, first in (("after_claim", FIRST_CLAIM_S), ("at_once", 0.0))
+        }
+        print(json.dumps({"kind": kind, "share": share, **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
