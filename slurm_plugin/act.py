@@ -153,7 +153,12 @@ class Actor:
         if job.state != "RUNNING" or job.id in self.intents or not may_have_saved:
             return
         report = self.context.report(job) if job.requeue and job.batch else JobReport()
-        if report.restart == job.restarts and report.state == "parked":
+        has_parked = report.restart == job.restarts and report.state == "parked"
+        if self._forgotten.has_ended(job, report, now):
+            self._engine.begin(
+                job.id, IntentKind.RENEW, now, why="its run has ended: slurmctld was killed and shows it again"
+            )
+        elif has_parked:
             self._engine.begin(job.id, IntentKind.RENEW if report.why == "limit" else IntentKind.PREEMPT, now)
 
     def restore_sizes(self, jobs: Iterable[SlurmJob], now: float) -> None:

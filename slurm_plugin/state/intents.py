@@ -26,7 +26,8 @@ class IntentKind(StoredWord):
     ASSIST = (
         "assist"  # a preemption in mode assist: Slurm starts the beneficiary, and the preempted job is held until then
     )
-    RENEW = "renew"  # a requeue of a job that saved by itself, because its time limit was near
+    # a requeue of a job that saved by itself, because its time limit was near, or whose ended run a killed slurmctld shows again
+    RENEW = "renew"
     RESIZE = "resize"  # a requeue of an elastic job, so that it starts again with another number of GPUs or parameter servers
     REPLACE = "replace"  # a requeue of a job that starts again without a slow node
     START = "start"

@@ -1,10 +1,11 @@
-"""Finds what a killed slurmctld forgot: releases and unpins that the controller made and the new slurmctld does not show."""
+"""Finds what a killed slurmctld forgot: releases and unpins that the controller made, and ends of runs that it shows again."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
+from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.intents import IntentKind
@@ -13,6 +14,7 @@ from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
 
 SAVED_WITHIN_S = 60.0  # slurmctld saves a changed job every five seconds
+REGISTERED_WITHIN_S = 10.0  # of a start of slurmctld: nodes register, and end runs that it does not have there
 
 
 class ForgottenChanges:
@@ -45,6 +47,17 @@ class ForgottenChanges:
                     self._context.ledger.save(row)
                 else:
                     self._context.ledger.requests.adopt(row, job)
+
+    def has_ended(self, job: SlurmJob, report: JobReport, now: float) -> bool:
+        """Return whether a run that slurmctld shows again, as it was killed and forgot its end, has really ended.
+
+        It had saved and waited for its requeue, or a later run reported. That one is ended by its node first.
+        """
+        if not self._context.ledger.is_reopened(self._context.ledger.jobs[job.id]):
+            return False
+        if report.restart == job.restarts:
+            return report.state == "parked"
+        return report.restart > job.restarts and now - self._context.backend.booted() >= REGISTERED_WITHIN_S
 
     def _forgot_release(self, row: JobRow, job: SlurmJob) -> bool:
         """The record may be older than a requeue, or than the job's end: then the ledger takes it for a new job."""

@@ -60,7 +60,9 @@ class Preempting:
         self._context.backend.hold(row.id)
 
     def _has_nothing_to_save(self, intent: Intent, row: JobRow, job: SlurmJob | None) -> bool:
-        """Return whether the run of a job that cannot use its size has made no step: its program may not even have started."""
+        """Return whether the run has ended already, or is one of a job that cannot use its size and has made no step."""
+        if intent.kind == IntentKind.RENEW:
+            return self._context.ledger.is_reopened(row)
         if intent.kind != IntentKind.RESIZE or not row.rigid or job is None:
             return False
         report = self._context.report(job)

@@ -41,20 +41,29 @@ def test_a_job_that_parked_near_its_time_limit_is_requeued(
     assert any("before its time limit" in line for line in running_job.news()) == bool(why)
 
 
-@pytest.mark.parametrize(("state", "again"), [("parked", True), ("running", False)])
+@pytest.mark.parametrize(
+    ("restart", "state", "boot", "again"),
+    [
+        (0, "parked", 1500, True),
+        (0, "running", 1500, False),  # it may really run
+        (1, "running", 1490, True),  # a later run, which its node has ended
+        (1, "running", 1497, False),
+    ],
+)
 def test_a_job_whose_requeue_a_killed_slurmctld_forgot_is_requeued_again(
-    running_job: ActorHarness, state: str, again: bool
+    running_job: ActorHarness, restart: int, state: str, boot: int, again: bool
 ) -> None:
-    """It is shown running until its node registers; where it has not parked, it may really run."""
+    """Slurm itself finds that out once the node of the first run registers."""
     before = running_job.job
     running_job.slurm.requeue_record("1")
     running_job.refresh()
-    running_job.slurm.jobs["1"] = before
-    running_job.report = JobReport(0, state, True, 7)
+    running_job.slurm.jobs["1"], running_job.slurm.boot = before, boot
+    running_job.report = JobReport(restart, state, True, 7)
     running_job.actor.collect(running_job.refresh(), 1505)
     running_job.poll(1506)
     assert (running_job.job.state, running_job.job.restarts) == (("PENDING", 1) if again else ("RUNNING", 0))
-    running_job.actor.collect(running_job.refresh(), 1507)
+    assert ("signal" in running_job.slurm.calls, running_job.row.preemptions) == (False, 0)
+    running_job.actor.collect(running_job.refresh(), 1506)
     assert running_job.actor.intents == {}
 
 

@@ -1,29 +1,36 @@
-"""What reports gain in an ideal order: preemptions are free, and the distribution of the durations is known at once; JSON.
+"""What is reached in an ideal order: preemptions are free, and the distribution of the durations is known at once; JSON.
 
-    python bench/report_bounds.py [--traces DIR] [--seeds N ...] [--shares 0.5 1.0]
+    python bench/ideal_order.py [--traces DIR] [--seeds N ...] [--only half,all,p99]
 
 The traces are those of reports.py, on 60 GPUs. At each moment the jobs run whose completion is expected to cost the fewest
 GPU-seconds: of a job that reports its GPUs times its remaining seconds, of another job its GPUs over its exact Gittins index, by
-the durations of the trace itself. Of each kind of trace and share of reporting jobs: mean JCT over that without reports, the mean
-over the traces and the report seeds 1 to 3.
+the durations of the trace itself. Of each kind of trace:
 
-  after_claim: a job reports once it has run for 30 s, as in reports.py
-  at_once: it reports at its submission
+  half, all: so many jobs report once they have run for 30 s, as in reports.py: mean JCT over that without reports; the mean over
+    the traces and the report seeds 1 to 3
+  half_at_once, all_at_once: they report at their submission
+  p99: without reports, the 99th percentile of JCT over the larger one of `fifo` and of this order where all report at once, as in
+    bars.py; the mean over the traces, and on how many of them it is above
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from bars import TAIL_BAR
 from reports import CLUSTER, KINDS, SEEDS, trace_of
 
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
 from tiresias.scheduler.model import Bools, Floats
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace
 
 LEAST_S = 1e-6  # between two moments, against rounding errors
@@ -74,10 +81,10 @@ class IdealOrder:
         self._age = [0.0] * len(trace)
         self._price, self._until = [0.0] * len(trace), [0.0] * len(trace)
 
-    def mean_jct(self) -> float:
-        """Return the mean JCT, seconds."""
+    def jct(self) -> Floats:
+        """Return the JCT of each job, seconds, shape (jobs,)."""
         arrivals = np.argsort(self._submit, kind="stable")[::-1].tolist()
-        now, present, running, ends = 0.0, set[int](), list[int](), list[float]()
+        now, present, running, ends = 0.0, set[int](), list[int](), self._submit.copy()
         while arrivals or present:
             if not present:
                 now = max(now, self._submit[arrivals[-1]])
@@ -89,8 +96,8 @@ class IdealOrder:
             now += step
             for job in self._ended(running, step):
                 present.remove(job)
-                ends.append(now)
-        return float(np.mean(ends) - self._submit.mean())
+                ends[job] = now
+        return np.asarray(ends - self._submit)
 
     def _weigh(self, job: int) -> None:
         """Find the job's price, GPU-seconds of a completion, and the age until which it holds."""
@@ -125,11 +132,41 @@ class IdealOrder:
         return over
 
 
-def ratios(traces: list[Trace], share: float, first_claim: float) -> Iterator[float]:
-    """Yield mean JCT over that without reports, of each trace and report seed. The reporting jobs are those of `Reporting`."""
-    for trace, seed in product(traces, SEEDS):
-        chosen = np.random.default_rng(seed).random((3, len(trace)))[0] < share
-        yield IdealOrder(trace, chosen, first_claim).mean_jct() / IdealOrder(trace, chosen & False, 0.0).mean_jct()
+def alone(trace: Trace, share: float = 0.0, seed: int = 1, first_claim: float = 0.0) -> Floats:
+    """Return the JCT of each job where a share of them reports: those of `Reporting` with this seed."""
+    chosen = np.random.default_rng(seed).random((3, len(trace)))[0] < share
+    return IdealOrder(trace, chosen, first_claim).jct()
+
+
+def gain(traces: Sequence[Trace], share: float, first_claim: float) -> float:
+    """Return mean JCT over that without reports."""
+    without = [alone(trace).mean() for trace in traces]
+    found = [
+        alone(trace, share, seed, first_claim).mean() / before
+        for trace, before in zip(traces, without, strict=True)
+        for seed in SEEDS
+    ]
+    return round(float(np.mean(found)), 3)
+
+
+def tail(trace: Trace) -> float:
+    """Return the 99th percentile of JCT without reports over its bar."""
+    experiment = Setup("", trace, ClusterSize(CLUSTER.gpus, 1), PolicyConfig(), Cost()).experiment("fifo")
+    fifo = simulate(experiment.trace, experiment.cluster, experiment.rules).jct
+    found, bar, informed = (float(np.percentile(each, 99)) for each in (alone(trace), fifo, alone(trace, 1.0)))
+    return found / max(bar, informed)
+
+
+def measured(traces: Sequence[Trace], only: Sequence[str]) -> dict[str, float | int]:
+    """Return the figures of one kind of traces."""
+    result = dict[str, float | int]()
+    for name, share in (("half", 0.5), ("all", 1.0)):
+        if name in only:
+            result |= {name: gain(traces, share, FIRST_CLAIM_S), f"{name}_at_once": gain(traces, share, 0.0)}
+    if "p99" in only:
+        tails = np.array([tail(trace) for trace in traces])
+        result |= {"p99": round(float(tails.mean()), 3), "p99_above": int((tails > TAIL_BAR).sum())}
+    return result
 
 
 def main() -> None:
@@ -137,15 +174,12 @@ def main() -> None:
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser.add_argument("--traces", type=Path, default=beside, help=f"folder with the traces (default: {beside})")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")
-    parser.add_argument("--shares", type=float, nargs="+", default=[0.5, 1.0])
+    parser.add_argument("--only", default="half,all,p99", help="(default: %(default)s)")
     args = parser.parse_args()
-    for kind, share in product(KINDS, args.shares):
+    for kind in KINDS:
         traces = [trace_of(args.traces, kind, seed, None) for seed in args.seeds]
-        found = {
-            name: round(float(np.mean(list(ratios(traces, share, first)))), 3)
-            for name, first in (("after_claim", FIRST_CLAIM_S), ("at_once", 0.0))
-        }
-        print(json.dumps({"kind": kind, "share": share, **found}), flush=True)
+        found = measured(traces, args.only.split(","))
+        print(json.dumps({"kind": kind, "traces": len(traces), **found}), flush=True)
 
 
 if __name__ == "__main__":
