@@ -95,7 +95,8 @@ class Preempting:
     def _overdue(self, intent: Intent, report: JobReport, answered: bool, now: float) -> Result:
         """After the deadline a job that is saving and has an older checkpoint is requeued; any other job runs on."""
         row = self._context.ledger.jobs[intent.id]
-        if not (answered and report.state == "ended" and self._is_forgotten(row, intent)):
+        has_ended = report.restart > intent.restart or (answered and report.state == "ended")
+        if not (has_ended and self._is_forgotten(row, intent)):
             self._context.ledger.saves.note_late(row, now)
         if answered and report.state == "saving" and report.step >= 0:
             return _saved(intent)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from tiresias.protocol import control
 from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob
 from tiresias.slurm_plugin.backends.record_values import RecordValues, id_of
+from tiresias.slurm_plugin.backends.slurm_rules import YEAR
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
 
 log = logging.getLogger("tiresias")
@@ -96,7 +97,7 @@ class ReducedLimits:
         if runs and self._runs.get(job.id) != run:
             self._runs[job.id] = run
             self._checks.pop(job.id, None)
-            if job.batch and job.time_limit:
+            if job.batch and 0 < job.time_limit < YEAR:  # Slurm may show a year for a job without a limit
                 self._checks[job.id] = _Check(job, float(job.start_time + job.time_limit), self._now, self._now)
         return runs
 

@@ -101,12 +101,19 @@ def test_a_hold_that_an_administrator_placed_during_the_run_stays(
 
 
 @pytest.mark.parametrize(
-    ("state", "boot", "late"), [("ended", 1050, False), ("ended", 990, True), ("running", 1050, True)]
+    ("restart", "state", "boot", "late"),
+    [
+        (0, "ended", 1050, False),
+        (0, "ended", 990, True),
+        (0, "running", 1050, True),
+        (1, "running", 1050, False),  # a later run, which slurmctld forgot as well
+        (1, "running", 990, True),
+    ],
 )
 def test_an_end_that_a_killed_slurmctld_forgot_is_no_late_save(
-    running_job: ActorHarness, state: str, boot: int, late: bool
+    running_job: ActorHarness, restart: int, state: str, boot: int, late: bool
 ) -> None:
     """The run began at 1000. Jobs of its kind stay known to save."""
-    running_job.slurm.boot, running_job.report = boot, JobReport(0, state, True, 7)
+    running_job.slurm.boot, running_job.report = boot, JobReport(restart, state, True, 7)
     running_job.poll(BEGAN + CONFIG.deadline)
     assert bool(running_job.ledger.saves.late_until(running_job.row)) == late

@@ -63,6 +63,8 @@ def test_a_limit_that_is_set_on_a_run_without_one_is_signalled(journal: Journal,
     run = Run(journal, running, time_limit=0)
     run.report = run.report._replace(end=FOREVER)
     assert (run.cycle(), run.reads) == ([], 0), "no other end can be expected"
+    run.slurm.change(time_limit=365 * 86400)  # as slurmctld shows it now and then
+    assert (run.cycle(), run.reads) == ([], 0)
     run.slurm.change(time_limit=900)
     assert run.cycle(NOW + 1) == [SENT]
 
