@@ -1,10 +1,11 @@
 """What is reached in an ideal order: preemptions are free, and the distribution of the durations is known at once; JSON.
 
     python bench/ideal_order.py [--traces DIR] [--seeds N ...] [--only half,all,p99]
+    python bench/ideal_order.py --family exponential,drift,... [--traces DIR]
 
-The traces are those of reports.py, on 60 GPUs. At each moment the jobs run whose completion is expected to cost the fewest
-GPU-seconds: of a job that reports its GPUs times its remaining seconds, of another job its GPUs over its exact Gittins index, by
-the durations of the trace itself. Of each kind of trace:
+The traces are those of reports.py, on 60 GPUs; with `--family` those of bars.py, for p99 alone. At each moment the jobs run whose
+completion is expected to cost the fewest GPU-seconds: of a job that reports its GPUs times its remaining seconds, of another job
+its GPUs over its exact Gittins index, by the durations of the trace itself. Of each kind:
 
   half, all: so many jobs report once they have run for 30 s, as in reports.py: mean JCT over that without reports; the mean over
     the traces and the report seeds 1 to 3
@@ -17,10 +18,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from bar_traces import cases
 from bars import TAIL_BAR
 from reports import CLUSTER, KINDS, SEEDS, trace_of
 
@@ -72,9 +74,11 @@ class IdealOrder:
         trace: The jobs.
         reports: Which jobs report, shape (jobs,).
         first_claim: Seconds on GPUs after which they do.
+        gpus: Of the cluster.
     """
 
-    def __init__(self, trace: Trace, reports: Bools, first_claim: float) -> None:
+    def __init__(self, trace: Trace, reports: Bools, first_claim: float, gpus: int) -> None:
+        self._free = gpus
         self._gpus, self._duration = trace.gpus.tolist(), trace.duration.tolist()
         self._submit, self._reports, self._first_claim = trace.submit, reports.tolist(), first_claim
         self._index = ExactIndex(trace.duration)
@@ -111,7 +115,7 @@ class IdealOrder:
 
     def _chosen(self, present: set[int], running: list[int]) -> list[int]:
         """Return the jobs that run from now on: each in turn that fits; of the same price those that run."""
-        held, free, found = set(running), CLUSTER.gpus, list[int]()
+        held, free, found = set(running), self._free, list[int]()
         for job in sorted(present, key=lambda each: (self._price[each], each not in held, each)):
             if self._gpus[job] <= free:
                 found.append(job)
@@ -132,10 +136,12 @@ class IdealOrder:
         return over
 
 
-def alone(trace: Trace, share: float = 0.0, seed: int = 1, first_claim: float = 0.0) -> Floats:
+def alone(
+    trace: Trace, share: float = 0.0, seed: int = 1, first_claim: float = 0.0, gpus: int = CLUSTER.gpus
+) -> Floats:
     """Return the JCT of each job where a share of them reports: those of `Reporting` with this seed."""
     chosen = np.random.default_rng(seed).random((3, len(trace)))[0] < share
-    return IdealOrder(trace, chosen, first_claim).jct()
+    return IdealOrder(trace, chosen, first_claim, gpus).jct()
 
 
 def gain(traces: Sequence[Trace], share: float, first_claim: float) -> float:
@@ -149,12 +155,19 @@ def gain(traces: Sequence[Trace], share: float, first_claim: float) -> float:
     return round(float(np.mean(found)), 3)
 
 
-def tail(trace: Trace) -> float:
+def tail(trace: Trace, gpus: int) -> float:
     """Return the 99th percentile of JCT without reports over its bar."""
-    experiment = Setup("", trace, ClusterSize(CLUSTER.gpus, 1), PolicyConfig(), Cost()).experiment("fifo")
+    experiment = Setup("", trace, ClusterSize(gpus, 1), PolicyConfig(), Cost()).experiment("fifo")
     fifo = simulate(experiment.trace, experiment.cluster, experiment.rules).jct
-    found, bar, informed = (float(np.percentile(each, 99)) for each in (alone(trace), fifo, alone(trace, 1.0)))
+    orders = alone(trace, gpus=gpus), fifo, alone(trace, 1.0, gpus=gpus)
+    found, bar, informed = (float(np.percentile(each, 99)) for each in orders)
     return found / max(bar, informed)
+
+
+def tails(found: Iterable[float]) -> dict[str, float | int]:
+    """Return the mean, and on how many traces the bar is missed."""
+    each = np.array(list(found))
+    return {"traces": len(each), "p99": round(float(each.mean()), 3), "p99_above": int((each > TAIL_BAR).sum())}
 
 
 def measured(traces: Sequence[Trace], only: Sequence[str]) -> dict[str, float | int]:
@@ -163,10 +176,7 @@ def measured(traces: Sequence[Trace], only: Sequence[str]) -> dict[str, float | 
     for name, share in (("half", 0.5), ("all", 1.0)):
         if name in only:
             result |= {name: gain(traces, share, FIRST_CLAIM_S), f"{name}_at_once": gain(traces, share, 0.0)}
-    if "p99" in only:
-        tails = np.array([tail(trace) for trace in traces])
-        result |= {"p99": round(float(tails.mean()), 3), "p99_above": int((tails > TAIL_BAR).sum())}
-    return result
+    return result | (tails(tail(trace, CLUSTER.gpus) for trace in traces) if "p99" in only else {})
 
 
 def main() -> None:
@@ -175,11 +185,15 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, default=beside, help=f"folder with the traces (default: {beside})")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="N")
     parser.add_argument("--only", default="half,all,p99", help="(default: %(default)s)")
+    parser.add_argument("--family", default="", help="of bars.py")
     args = parser.parse_args()
-    for kind in KINDS:
+    families = [each for each in args.family.split(",") if each]
+    for family in families:
+        found = (tail(each.load(), each.gpus) for each in cases(args.traces) if each.family == family)
+        print(json.dumps({"family": family, **tails(found)}), flush=True)
+    for kind in () if families else KINDS:
         traces = [trace_of(args.traces, kind, seed, None) for seed in args.seeds]
-        found = measured(traces, args.only.split(","))
-        print(json.dumps({"kind": kind, "traces": len(traces), **found}), flush=True)
+        print(json.dumps({"kind": kind, **measured(traces, args.only.split(","))}), flush=True)
 
 
 if __name__ == "__main__":

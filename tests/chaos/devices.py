@@ -3,8 +3,9 @@
 misplaced   runs whose CUDA_VISIBLE_DEVICES has other GPUs than those of the parts that their start selected
 
 Not every selection can be stated (slurm_plugin/state/part_pins.py). Of a start on one node that takes GPUs of several parts, the
-number is compared, as the jobs request GPUs for each task; one on several nodes that takes different parts is not judged. Nor is a
-job of `--exclusive`, which holds all GPUs of its node and sees those that it requests.
+number is compared, as the jobs request GPUs for each task. One on several nodes that takes different parts is not judged, nor one
+of several parts and different numbers: Slurm may divide the tasks otherwise. Nor is a job of `--exclusive`, which holds all GPUs of
+its node and sees those that it requests.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +55,14 @@ def selected_parts(journal: sqlite3.Connection, seen: Iterable[SeenDevices]) -> 
     for one in seen:
         nodes, parts = start_of(journal, one.job, one.time + ROUNDED_S, "nodes, parts") or ("[]", "[]")
         by_node = dict(zip((node for node, _ in json.loads(nodes)), map(tuple, json.loads(parts)), strict=False))
-        is_stated = len(by_node) == 1 or len(set(map(_used, by_node.values()))) == 1
-        yield SelectedParts(one, by_node.get(one.node, ()) if is_stated else ())
+        yield SelectedParts(one, by_node.get(one.node, ()) if _is_stated(by_node.values()) else ())
+
+
+def _is_stated(by_node: Collection[tuple[int, ...]]) -> bool:
+    """Return whether a start with these GPUs of the parts of each node states what each node gives."""
+    used = set(map(_used, by_node))
+    is_of_one_part = all(sum(parts) == 1 for parts in used)
+    return len(by_node) == 1 or (len(used) == 1 and (is_of_one_part or len(set(map(sum, by_node))) == 1))
 
 
 def misplaced(found: Iterable[SelectedParts]) -> list[str]:
