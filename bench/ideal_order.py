@@ -31,6 +31,7 @@ from tiresias.scheduler.estimates.claims import FIRST_CLAIM_S
 from tiresias.scheduler.model import Bools, Floats
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace
@@ -139,9 +140,9 @@ class IdealOrder:
 def alone(
     trace: Trace, share: float = 0.0, seed: int = 1, first_claim: float = 0.0, gpus: int = CLUSTER.gpus
 ) -> Floats:
-    """Return the JCT of each job where a share of them reports: those of `Reporting` with this seed."""
-    chosen = np.random.default_rng(seed).random((3, len(trace)))[0] < share
-    return IdealOrder(trace, chosen, first_claim, gpus).jct()
+    """Return the JCT of each job where a share of them reports, those that report in reports.py with this seed."""
+    reports = ~np.isnan(Reporting(share, seed=seed).claims(trace).total)
+    return IdealOrder(trace, reports, first_claim, gpus).jct()
 
 
 def gain(traces: Sequence[Trace], share: float, first_claim: float) -> float:

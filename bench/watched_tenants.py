@@ -74,10 +74,8 @@ def _within_quotas(parts: Sequence[PoolDecision]) -> set[str]:
 def _used(snapshot: Snapshot, plan: Plan, jobs: Collection[str]) -> Counter[str]:
     """Return the GPUs that some jobs use on each node once the plan is carried out, by the node's name."""
     held, stay = snapshot.allocations, set(jobs) - {each.job for each in plan.preemptions}
-    found = Counter[str]()
-    for row, node, gpus in zip(
-        held.job.tolist(), held.node.tolist(), held.resources["gpus"].astype(np.int64).tolist(), strict=True
-    ):
+    found, held_gpus = Counter[str](), held.resources["gpus"].astype(np.int64).tolist()
+    for row, node, gpus in zip(held.job.tolist(), held.node.tolist(), held_gpus, strict=True):
         found[snapshot.nodes.name[node]] += gpus if snapshot.jobs.id[row] in stay else 0
     for start in plan.starts:
         found.update(dict(start.nodes) if start.job in jobs else {})

@@ -47,9 +47,8 @@ class Preempting:
         if (row := self._context.row(intent)) is None:
             return Ending.ENDED_BEFORE_PREEMPTION.end()
         job = self._context.record(intent.id)
-        if (
-            row.held or job is None or job.priority > 0
-        ):  # else its owner or an administrator holds it for after this run
+        # with priority 0 its owner or an administrator holds it for after this run
+        if row.held or job is None or job.priority > 0:
             self._hold_run(row)
         if intent.beneficiary:
             return IntentStep.TURN
@@ -127,10 +126,9 @@ class Preempting:
             return STAY
         self._context.drain_polls[intent.id] = now
         job = self._context.fresh(intent.id)
+        # a killed slurmctld forgot the requeue: until nodes register, it would show a run without processes
         if is_in_run(job, intent) and self._has_booted_since(intent.stepped):
-            return (
-                IntentStep.REQUEUE
-            )  # slurmctld was killed and forgot it: until nodes register it would show a run without processes
+            return IntentStep.REQUEUE
         return self.released_gpus(intent, job, now)
 
     def _has_booted_since(self, moment: float) -> bool:

@@ -260,7 +260,7 @@ def lost(
     in_force: Sequence[Stretch],
     layouts: Layouts,
     tenant_of: Mapping[str, str],
-    others: Iterable[tuple[float, float]] = (),
+    restarts: Iterable[tuple[float, float]] = (),
 ) -> tuple[list[str], int]:
     """Return also how many restarts with another file were judged.
 
@@ -271,10 +271,10 @@ def lost(
         in_force: As of `stretches`.
         layouts: All layouts by name.
         tenant_of: The VC of each job by name.
-        others: Further restarts, which are not judged. A line after one of them is not of a restart before it.
+        restarts: All of them, also those that are not judged. A line after one of them is not of a restart before it.
     """
-    broken, judged, found = list[str](), 0, list(found)
-    ends = [ended for ended, _ in (*found, *others)]
+    broken, judged = list[str](), 0
+    ends = [ended for ended, _ in restarts]
     for ended, began in found:
         before, after = at(in_force, ended - JUST_S), at(in_force, began + JUST_S)
         until = min([began + EFFECT_S, *(other for other in ends if other > ended)])
