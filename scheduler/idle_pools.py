@@ -15,9 +15,8 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import free_only
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
-from tiresias.scheduler.evict.protection import protected_until
 from tiresias.scheduler.model import Bools, Effect, Floats, Ints, Jobs, JobState, Plan, Quota, Request, Snapshot
-from tiresias.scheduler.pool_ranks import AlikePools, PoolRanks
+from tiresias.scheduler.pool_ranks import PoolRanks
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reasons import BLOCKED
@@ -57,15 +56,43 @@ class IdlePools:
     blocked: Ints
 
 
-def idle_pools(ranks: PoolRanks, gpus_of: Callable[[], PooledGpus], quotas: tuple[Quota, ...] = ()) -> IdlePools:
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownPools:
+    """What is known of pools before a search.
+
+    Attributes:
+        pools: Which are known, shape (pools,).
+        found: Which of these are idle.
+    """
+
+    pools: Bools
+    found: IdlePools
+
+
+def idle_pools(
+    ranks: PoolRanks,
+    gpus_of: Callable[[], PooledGpus],
+    quotas: tuple[Quota, ...] = (),
+    known: KnownPools | None = None,
+) -> IdlePools:
     """Return the pools in which no job can start.
 
-    O(jobs + allocations), and the ranks where jobs wait. `gpus_of`: returns the GPUs; called where jobs wait.
+    O(jobs + allocations), and the ranks where jobs wait.
+
+    Args:
+        ranks: The jobs in their order.
+        gpus_of: Returns the GPUs; called where jobs wait.
+        quotas: Slurm's limits.
+        known: Pools that need no search; None: none is known.
     """
-    found = _IdlePools(ranks, quotas)
+    found = _IdlePools(ranks, quotas, known)
     if found.any_waits() and found.any_applies(gpus_of()):
         found.walk()
-    return IdlePools(~found.busy, found.blocked)
+    idle, blocked = ~found.busy, found.blocked
+    if known is not None:
+        idle = np.where(known.pools, known.found.idle, idle)
+        blocked = np.concatenate((known.found.blocked, blocked))
+    return IdlePools(idle, blocked)
 
 
 def idle_plan(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking) -> Plan:
@@ -111,8 +138,9 @@ class _IdlePools:
         blocked: As of `IdlePools`.
     """
 
-    def __init__(self, ranks: PoolRanks, quotas: tuple[Quota, ...]) -> None:
+    def __init__(self, ranks: PoolRanks, quotas: tuple[Quota, ...], known: KnownPools | None) -> None:
         self._ranks, self._pooled, self.blocked = ranks, ranks.pooled, np.empty(0, np.int64)
+        self._known = known
         self._jobs, self._pool = self._pooled.jobs, self._pooled.pool
         self.busy: Bools = ~ranks.ranked
         self._blocks = np.array([policy.blocks for _, policy in self._pooled.stages], np.bool_)
@@ -138,16 +166,16 @@ class _IdlePools:
 
     def walk(self) -> None:
         """Make the pools busy in which a waiting job can start."""
-        order, competes = self._ranks.order, self._competes()
-        for each in self._pooled.alike:
-            if self._ranks.ranked[each.pools[0]]:
-                self._make_busy(np.flatnonzero(self._drains(each)))
-        pool, cost = self._pool[order], np.where(competes, self._held(), 0)[order]
+        order, competes = self._order(), self._competes()
+        if self._pooled.drains.any():
+            self._make_busy(np.flatnonzero(self._pooled.drains & self._applies & ~free_only(self._jobs)))
+        pool, cost = self._pool[order], self._held()[order] * competes[order]
         capacity = self._capacity(competes)
         running = np.bincount(pool, cost, len(self.busy))
         self.busy |= running > capacity  # more GPUs are held than there are
         ahead = np.cumsum(cost) - cost
-        ahead -= ahead[np.minimum(self._ranks.first[pool], len(order) - 1)]
+        first = np.flatnonzero(np.concatenate((pool[:1] >= 0, pool[1:] != pool[:-1])))
+        ahead -= np.repeat(ahead[first], np.diff(np.append(first, len(order))))
         fits = self._applies[order] & (self._jobs.gpus[order] <= capacity[pool] - ahead)
         self.busy[pool[fits & ~self._blocks[pool]]] = True
         self._heads(order, pool, fits)
@@ -165,22 +193,16 @@ class _IdlePools:
         others = order[at[~is_head]]
         self.blocked = others[~self.busy[self._pool[others]]]
 
+    def _order(self) -> Ints:
+        """Return the rows of the jobs of the pools that are not known, pool by pool in their order."""
+        order = self._ranks.order
+        return order if self._known is None else order[~self._known.pools[self._pool[order]]]
+
     def _competes(self) -> Bools:
         """Return the running jobs that may be preempted."""
-        jobs, time = self._jobs, self._pooled.time
-        found = np.zeros(len(jobs), np.bool_)
-        for each in self._pooled.alike:
-            if each.policy.preempts:
-                runs = each.of_job & jobs.movable & (jobs.state == _RUNNING)
-                found |= runs & ~(time < protected_until(jobs, each.config))
-        return found
-
-    def _drains(self, alike: AlikePools) -> Bools:
-        """Return the jobs for which GPUs are kept free."""
-        drains = alike.policy.drains(self._jobs, self._pooled.time, alike.config)
-        if drains is False:
-            return np.zeros(len(self._jobs), np.bool_)
-        found: Bools = drains & self._applies & alike.of_job & ~free_only(self._jobs)
+        preempts = np.array([policy.preempts for _, policy in self._pooled.stages] + [False], np.bool_)
+        runs = self._jobs.movable & (self._jobs.state == _RUNNING) & ~self._pooled.protected
+        found: Bools = runs & preempts[self._pool]  # the last one is of the jobs of no pool
         return found
 
     def _held(self) -> Ints:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.counted_times import depends_on_order
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.evict.eviction import releases_by_order
-from tiresias.scheduler.evict.protection import TimedJobs, is_protected
-from tiresias.scheduler.model import Allocations, Bools, Jobs, JobState, Nodes, Plan, Snapshot
+from tiresias.scheduler.evict.protection import is_protected
+from tiresias.scheduler.model import Allocations, Jobs, Nodes, Plan, Snapshot
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
@@ -32,7 +32,6 @@ _NODES = tuple(each.name for each in fields(Nodes))
 _TOPOLOGY = tuple(each.name for each in fields(Topology))
 _ALLOCATIONS = tuple(each.name for each in fields(Allocations))
 _RANKING = tuple(each.name for each in fields(Ranking))
-_WITH_TIMES = ("seconds_by_size", "servers_by_gpus", "cpus_by_gpus", "seconds_now")  # of jobs whose size can change
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,28 +96,6 @@ def differ_in_times_only(one: Snapshot, other: Snapshot) -> bool:
         and _have_same(one.allocations, other.allocations, _ALLOCATIONS)
         and _have_same(one.nodes, other.nodes, _NODES)
     )
-
-
-def depends_on_order(shown: TimedJobs, config: PolicyConfig, policy: Policy) -> bool:
-    """Return whether a plan depends on service and times by the order and the protection of the jobs alone."""
-    return not np.any(times_count(shown, config, policy))
-
-
-def times_count(shown: TimedJobs, config: PolicyConfig, policy: Policy) -> Bools:
-    """Return the jobs of which service and times count otherwise than by their order and their protection, shape (jobs,)."""
-    jobs = shown.jobs
-    plain = config.sizing == "fixed" and config.admission == "shared" and not config.defragment
-    plain = plain and releases_by_order(config.eviction, policy.spares)
-    plain = plain and all(getattr(jobs, name) is None for name in _WITH_TIMES)
-    if not plain:
-        return np.ones(len(jobs), np.bool_)
-    drains = np.asarray(policy.drains(jobs, shown.time, config), np.bool_)
-    return np.broadcast_to(drains | _waits_for_fewest_nodes(shown), (len(jobs),))
-
-
-def _waits_for_fewest_nodes(shown: TimedJobs) -> Bools | bool:
-    until = shown.jobs.packed_until
-    return False if until is None else (shown.jobs.state == JobState.WAITING) & (shown.time < until)
 
 
 def has_arrays(column: Iterable[object]) -> bool:

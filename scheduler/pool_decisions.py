@@ -14,10 +14,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.evict.protection import is_protected
-from tiresias.scheduler.idle_pools import PooledGpus, idle_plan, idle_pools
+from tiresias.scheduler.idle_pools import IdlePools, KnownPools, PooledGpus, idle_plan, idle_pools
 from tiresias.scheduler.job_rows import JobRows
-from tiresias.scheduler.kept_plans import KeptPlans, depends_on_order
+from tiresias.scheduler.kept_plans import KeptPlans
 from tiresias.scheduler.model import Bools, Ints, Plan, Quota, Snapshot
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
 from tiresias.scheduler.rank.kept_order import KeptOrders
@@ -187,9 +186,10 @@ def decide_each(
     ranks = PoolRanks(pooled, kept.orders)
     if only_times_differ and (again := kept.again(ranks, pools, seen)) is not None:
         return again
-    found = idle_pools(ranks, gpus_of, quotas)
     same = None if unchanged is None or kept.newest is None else unchanged(pooled)
-    plans = {} if same is None else kept.plans_of(ranks, ~found.idle, same)
+    known = None if same is None else kept.known(ranks, same)
+    found = idle_pools(ranks, gpus_of, quotas, known)
+    plans = {} if known is None else kept.plans_of(known.pools & ~found.idle)
     if expect is not None:
         expect([at for at in np.flatnonzero(~found.idle).tolist() if at not in plans])
     parts = list[PoolDecision]()
@@ -240,16 +240,20 @@ class KeptDecisions:
             parts.append(IdlePool(pool, own, ranking) if idle else KeptPool(pool, own, part.plan))
         return PoolDecisions(tuple(parts), ranks, before.blocked, before.quotas, kept=True)
 
-    def plans_of(self, ranks: PoolRanks, busy: Bools, unchanged: UnchangedPools) -> dict[int, Plan]:
-        """Return the newest plans of the busy pools for which service and times do not count. O(jobs)."""
+    def known(self, ranks: PoolRanks, unchanged: UnchangedPools) -> KnownPools | None:
+        """Return what was found in the pools for which service and times do not count; None: in none. O(jobs)."""
         before = self.newest
         if before is None or not ranks.pooled.has_stages_of(before.ranks.pooled):
-            return {}
-        chosen = unchanged.pools & busy
-        if chosen.any():
-            chosen &= ~pools_with_other_ranks(ranks, before.ranks, unchanged.pairs, chosen)
-        plans = {at: before.parts[at] for at in np.flatnonzero(chosen).tolist()}
-        return {at: part.plan for at, part in plans.items() if not isinstance(part, IdlePool)}
+            return None
+        pools = unchanged.pools & ~pools_with_other_ranks(ranks, before.ranks, unchanged.pairs, unchanged.pools)
+        idle = np.array([isinstance(part, IdlePool) for part in before.parts], np.bool_)
+        blocked = before.blocked[pools[before.ranks.pooled.pool[before.blocked]]]
+        return KnownPools(pools, IdlePools(idle, unchanged.pairs.now_of(blocked)))
+
+    def plans_of(self, pools: Bools) -> dict[int, Plan]:
+        """Return the newest plans of some pools, by their indices."""
+        assert self.newest is not None, "they are known"
+        return {at: self.newest.parts[at].plan for at in np.flatnonzero(pools).tolist()}
 
 
 def _count_as(ranks: PoolRanks, before: PoolRanks) -> bool:
@@ -259,8 +263,9 @@ def _count_as(ranks: PoolRanks, before: PoolRanks) -> bool:
         bool(ranks.ranked.all())
         and now.has_stages_of(then)
         and np.array_equal(now.pool, then.pool)
-        and all(depends_on_order(jobs, each.config, each.policy) for jobs in (now, then) for each in now.alike)
-        and all(np.array_equal(is_protected(now, each.config), is_protected(then, each.config)) for each in now.alike)
+        and not now.times_count.any()
+        and not then.times_count.any()
+        and np.array_equal(now.protected, then.protected)
         and np.array_equal(ranks.order, before.order)
         and np.array_equal(ranks.queue, before.queue)
         and np.array_equal(ranks.promoted, before.promoted)

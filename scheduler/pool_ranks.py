@@ -6,13 +6,15 @@ at once. The order of a pool is that of `rank` for the pool alone, because the k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.counted_times import orders_count, waits_for_fewest_nodes
+from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.known_keys import KnownKeys
 from tiresias.scheduler.model import Bools, Ints, Jobs, Snapshot
 from tiresias.scheduler.rank.idle_gpus import demotion_key, ranking_of
@@ -71,6 +73,29 @@ class PooledJobs:
         self.as_ranked = jobs if as_ranked is None else as_ranked
         self.time, self.jobs, self.pool, self.stages, self.known = time, jobs, pool, stages, known
         self.computed: KnownKeys | None = None
+
+    @cached_property
+    def protected(self) -> Bools:
+        """The running jobs whose minimum run time is not reached, by the configurations of their pools; shape (jobs,)."""
+        return self._by_stages(lambda each: is_protected(self, each.config))
+
+    @cached_property
+    def drains(self) -> Bools:
+        """The jobs for which the policies of their pools keep GPUs free, shape (jobs,)."""
+        return self._by_stages(lambda each: each.policy.drains(self.jobs, self.time, each.config))
+
+    @cached_property
+    def times_count(self) -> Bools:
+        """The jobs of which service and times count otherwise than by their order and their protection, shape (jobs,)."""
+        others = self._by_stages(lambda each: not orders_count(self.jobs, each.config, each.policy))
+        return others | self.drains | (self.inside & waits_for_fewest_nodes(self))
+
+    def _by_stages(self, of: Callable[[AlikePools], Bools | bool]) -> Bools:
+        """Return what is found for pools with one policy, of their jobs; shape (jobs,)."""
+        found = np.zeros(len(self.jobs), np.bool_)
+        for each in self.alike:
+            found |= each.of_job & of(each)
+        return found
 
     def has_stages_of(self, other: PooledJobs) -> bool:
         """Return whether the pools have the configurations and the policies of others."""

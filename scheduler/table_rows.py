@@ -22,6 +22,13 @@ def rows_of(table: T, rows: Ints) -> T:
     return type(table)(*taken)
 
 
+def range_of(table: T, rows: slice) -> T:
+    """Return a range of the rows of each column, whose arrays are views."""
+    columns: list[Any] = [getattr(table, name) for name in table.__dataclass_fields__]
+    taken: list[Any] = [column[rows] if isinstance(column, np.ndarray | tuple) else column for column in columns]
+    return type(table)(*taken)
+
+
 def _picker(rows: list[int]) -> Callable[[Any], Any]:
     """Return what takes these rows of a tuple. `itemgetter` returns a tuple for two rows or more."""
     return itemgetter(*rows) if len(rows) > 1 else lambda column: tuple([column[row] for row in rows])

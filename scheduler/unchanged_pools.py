@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tiresias.scheduler.evict.protection import is_protected
-from tiresias.scheduler.kept_plans import COMPARED_JOBS, has_arrays, times_count
+from tiresias.scheduler.kept_plans import COMPARED_JOBS, has_arrays
 from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.pool_ranks import PooledJobs, PoolRanks
 
@@ -44,6 +43,14 @@ class JobPairs:
         before[moved[there]] = there
         now = np.flatnonzero(before >= 0)
         return cls(now, before[now], False)
+
+    def now_of(self, rows: Ints) -> Ints:
+        """Return the rows now of jobs that both have, from those in the snapshot before."""
+        if self.same:
+            return rows
+        order = np.argsort(self.before)
+        found: Ints = self.now[order[np.searchsorted(self.before, rows, sorter=order)]]
+        return found
 
     def differ(self, now: Any, before: Any) -> Bools:
         """Return which of them differ in a column, shape (jobs of both,). All do if the columns are of different kinds."""
@@ -125,13 +132,8 @@ def pools_with_other_ranks(now: PoolRanks, before: PoolRanks, pairs: JobPairs, p
     differ = (now.queue[pairs.now] != before.queue[pairs.before]) | (
         now.promoted[pairs.now] != before.promoted[pairs.before]
     )
-    for jobs, ranks in ((one, pairs.now), (other, pairs.before)):
-        for each in jobs.alike:
-            counts = times_count(jobs, each.config, each.policy)
-            differ |= counts[ranks] & each.of_job[ranks]
-    for each, known in zip(one.alike, other.alike, strict=True):
-        protected = is_protected(one, each.config)[pairs.now] != is_protected(other, known.config)[pairs.before]
-        differ |= protected & each.of_job[pairs.now]
+    differ |= one.times_count[pairs.now] | other.times_count[pairs.before]
+    differ |= one.protected[pairs.now] != other.protected[pairs.before]
     found: Bools = _pools_with(one.pool[pairs.now[differ]], len(pools)) | ~now.ranked
     return found | _with_other_order(now, before, pairs, pools & ~found)
 

@@ -19,6 +19,7 @@ from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement, 
 from tiresias.scheduler.place.gpu_islands import Islands
 from tiresias.scheduler.place.speed_needs import ALL_ALIKE, SpeedNeeds
 from tiresias.scheduler.resources import COLUMNS
+from tiresias.scheduler.stable_order import stable_order
 from tiresias.scheduler.topology_tree import Topology
 
 COUNTED = len(COLUMNS)  # the columns of which a job takes a known amount; then those of islands, where any are known
@@ -196,7 +197,7 @@ class Holdings:
 
     def __init__(self, snapshot: Snapshot) -> None:
         held = snapshot.allocations
-        order = np.argsort(held.job, kind="stable")
+        order = stable_order(held.job)
         order = order[snapshot.nodes.usable[held.node[order]]]
         self._job = held.job[order]
         self.node: Ints = held.node[order]

@@ -27,7 +27,7 @@ class KeptHolderRows:
             self._row_of, self._of = row_of, {}
         for name, each in zip(owners, held, strict=True):
             if name not in self._of or self._of[name][0] is not each:
-                self._of[name] = each, np.array([row_of[job] for job in each.names], np.int64)
+                self._of[name] = each, np.fromiter(map(row_of.__getitem__, each.names), np.int64, len(each.names))
         return np.concatenate([self._of[name][1] for name in owners])
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class CellOccupancy:
         self.clusters = VirtualClusters(spec)
         self.shown: dict[str, ShownGang] = {}
         self.outdated = False
+        self._number: dict[str, int] = {}  # of each shown gang, in the order in which they were allocated
+        self._numbers = count()
         self.places = {name: tree.places() for name, tree in self.clusters.cells.clusters.items()}
         self.held: dict[str, dict[str, HeldCells]] = {name: {} for name in spec.virtual_clusters}
         self.changes = dict.fromkeys(self.held, 0)
@@ -122,7 +125,7 @@ class CellOccupancy:
 
     def _replace(self, changed: Mapping[str, ShownGang | None]) -> None:
         """Delete the changed gangs, in the order in which they were allocated, and allocate what is shown of them now."""
-        for name in [name for name in self.shown if name in changed] if changed else ():
+        for name in sorted(changed.keys() & self._number.keys(), key=self._number.__getitem__):
             self._delete(name, self.shown[name])
         new = [(name, gang) for name, gang in changed.items() if gang is not None]
         for name, gang in sorted(new, key=lambda each: (not each[1].has_known_parts, not each[1].guaranteed, each[0])):
@@ -168,7 +171,7 @@ class CellOccupancy:
         if group.virtual is None:
             self.weigh(group, 1 - gang.weight)
         self.clusters.delete(name)
-        del self.shown[name]
+        del self.shown[name], self._number[name]
         self._lost.discard(name)
         if name in self.held.get(gang.cluster, ()):
             self._lose(gang.cluster, name)
@@ -182,7 +185,7 @@ class CellOccupancy:
             tuple((1, share.gpus) for share in gang.held),
         )
         group = self.clusters.gangs.allocate(BoundGang(request, self._chain(pods), tuple(pods)))
-        self.shown[name] = gang
+        self.shown[name], self._number[name] = gang, next(self._numbers)
         if group.virtual is None or not gang.guaranteed:
             group.virtual = None
             self.weigh(group, gang.weight - 1)

@@ -8,7 +8,7 @@ from operator import sub
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Request, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 from tiresias.scheduler.tenants.suggested_nodes import SuggestedNodes
 
@@ -28,9 +28,9 @@ class HardwareDemand:
         self._suggested: dict[tuple[int, int], SuggestedNodes | None] = {}
         self._with_features: dict[frozenset[str], Bools] = {}
 
-    @property
+    @cached_property
     def promised(self) -> Floats:
-        """What guaranteed jobs that do not run yet take of each node, shape (nodes, 3): GPUs, CPUs, MiB."""
+        """What guaranteed jobs that do not run yet take of each node, shape (nodes, 3): GPUs, CPUs, MiB. It follows promises."""
         found = np.zeros_like(self._free)
         for row, amount in self._promised.items():
             found[row] = amount
@@ -43,6 +43,11 @@ class HardwareDemand:
     @cached_property
     def _available(self) -> Floats:
         return self._free + _held_by(self._snapshot, self._removable)
+
+    @cached_property
+    def _available_columns(self) -> Floats:
+        """The same column by column, shape (3, nodes): it is read by columns."""
+        return np.ascontiguousarray(self._available.T)
 
     def suggested(self, request: Request, gpus: int) -> SuggestedNodes | None:
         """Return the nodes that can give so many GPUs to such a job; None: all. O(nodes) for each new request."""
@@ -59,8 +64,8 @@ class HardwareDemand:
         nodes = self._snapshot.nodes
         need = (0.0, *amounts(request, gpus)[1:])  # the GPUs of a node are in its cells
         enough = nodes.usable.copy()
-        for there, needed in zip(self._available.T, need, strict=True):
-            enough &= there + _ROUNDING >= needed
+        for there, needed in zip(self._available_columns, need, strict=True):
+            enough &= there >= needed - _ROUNDING
         if request.features:
             enough &= self._having(request.features)
         enough[self._rows(request.excluded | request.closed)] = False
@@ -92,22 +97,28 @@ class HardwareDemand:
         ]
         if not all(_is_within(amount, self._available[row].tolist()) for row, amount in shares):
             return False
-        self._promised.update(shares)
+        self._count(shares)
         return True
 
     def withdraw(self, request: Request, placement: Sequence[tuple[str, int]]) -> None:
         """Take back what was promised to a placement."""
-        for name, gpus in placement:
-            row = self._row[name]
-            self._promised[row] = list(map(sub, self._promised[row], amounts(request, gpus)))
+        rows = [(self._row[name], amounts(request, gpus)) for name, gpus in placement]
+        self._count([(row, list(map(sub, self._promised[row], amount))) for row, amount in rows])
 
-    def promised_rows(self) -> list[int]:
-        """Return the rows of the nodes of which something is promised."""
-        return list(self._promised)
+    def _count(self, shares: Sequence[tuple[int, list[float]]]) -> None:
+        """Count what is promised on each of some nodes from now on."""
+        self._promised.update(shares)
+        if "promised" in self.__dict__:
+            for row, amount in shares:
+                self.promised[row] = amount
 
-    def left(self) -> Floats:
-        """Return what is free on each node and promised to no job, shape (nodes, 3): GPUs, CPUs, MiB. Below 0: jobs release it."""
-        found: Floats = self._free - self.promised
+    def is_promised(self, row: int) -> bool:
+        """Return whether something of a node was promised."""
+        return row in self._promised
+
+    def left(self, column: int, rows: Ints | slice = slice(None)) -> Floats:
+        """Return what is free on nodes and promised to no job: GPUs, CPUs or MiB, by their column. Below 0: jobs release it."""
+        found: Floats = self._free[rows, column] - self.promised[rows, column]
         return found
 
     def row(self, name: str) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED
+from tiresias.scheduler.stable_order import stable_order
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
 
 
@@ -85,5 +86,5 @@ class HardwareRows:
         chosen[jobs] = True
         rows = np.flatnonzero(chosen[held.job])
         key = held.job[rows] * len(self.nodes) + held.node[rows]
-        order = np.argsort(key, kind="stable")
+        order = stable_order(key)
         return key[order], held.resources.amount[rows[order], :COUNTED]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Snapshot
+from tiresias.scheduler.model import Bools, Ints, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED
+from tiresias.scheduler.stable_order import stable_order
 
 
 class HeldByNode:
@@ -17,9 +19,9 @@ class HeldByNode:
         """`jobs`: those that count, shape (jobs,)."""
         held, self._ids = snapshot.allocations, snapshot.jobs.id
         rows = np.flatnonzero(jobs[held.job])
-        rows = rows[np.argsort(held.node[rows], kind="stable")]
+        rows = rows[stable_order(held.node[rows])]
         self._first = np.searchsorted(held.node[rows], np.arange(len(snapshot.nodes) + 1)).tolist()
-        self._job, self._amount = held.job[rows], held.resources.amount[rows, :COUNTED]
+        self._node, self._job, self._amount = held.node[rows], held.job[rows], held.resources.amount[rows, :COUNTED]
         self._found: dict[int, Mapping[str, Sequence[float]]] = {}
 
     def on(self, node: int) -> Mapping[str, Sequence[float]]:
@@ -27,6 +29,23 @@ class HeldByNode:
         if node not in self._found:
             self._found[node] = self._read(node)
         return self._found[node]
+
+    def of(self, jobs: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return what some jobs, by row, hold together on each of their nodes. O(what they hold), once O(allocations) in numpy."""
+        found: dict[int, list[float]] = {}
+        by_job, job = self._by_job
+        ranges = [slice(job.searchsorted(row), job.searchsorted(row, "right")) for row in jobs]
+        at = np.concatenate([by_job[:0], *(by_job[each] for each in ranges)])
+        for node, amount in zip(self._node[at].tolist(), self._amount[at].tolist(), strict=True):
+            before = found.get(node)
+            found[node] = amount if before is None else [a + b for a, b in zip(before, amount, strict=True)]
+        return found
+
+    @cached_property
+    def _by_job(self) -> tuple[Ints, Ints]:
+        """The places of the allocations job by job, and the row of the job of each."""
+        order = stable_order(self._job)
+        return order, self._job[order]
 
     def _read(self, node: int) -> Mapping[str, Sequence[float]]:
         first, end = self._first[node], self._first[node + 1]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
+from tiresias.scheduler.stable_order import stable_order
 from tiresias.scheduler.tenants.hardware_demand import is_reclaimable
 
 
@@ -18,11 +19,11 @@ class HeldGangs:
     Attributes:
         rows: Their rows in the snapshot, rising.
         jobs: The ids of all jobs of the snapshot.
-        of_job: What is shown of each of them besides its allocations, shape (jobs with GPUs, columns).
+        of_job: What is shown of each of them besides its allocations, as one number, shape (jobs with GPUs,).
         first: Where the allocations of each begin in `shares`, then their number, shape (jobs with GPUs + 1,).
         places: The row of each allocation in the snapshot, job by job, in the order of the snapshot.
-        shares: What is shown of each of them, shape (allocations with GPUs, columns).
-        amounts: All that is held there, shape (allocations with GPUs, columns of the resources).
+        shares: Where each of them is, and the type of its owned cell, as one number, shape (allocations with GPUs,).
+        amounts: What all allocations of the snapshot hold, shape (allocations, columns of the resources).
     """
 
     rows: Ints
@@ -53,21 +54,17 @@ class HeldGangs:
 
     def changed(self, before: HeldGangs) -> Bools:
         """Return which of the jobs are shown otherwise than before, or were not. O(jobs + allocations)."""
-        columns = ((self.shares, before.shares), (self.amounts, before.amounts))
-        # no parts of nodes were known before, or there were no jobs
-        if any(one.shape[1] != other.shape[1] for one, other in columns):
+        if self.amounts.shape[1] != before.amounts.shape[1]:  # no parts of nodes were known before
             return np.ones(len(self), np.bool_)
         at, count, count_before = self.places_in(before), np.diff(self.first), np.diff(before.first)
         same = at >= 0
         known = np.flatnonzero(same)
         there = at[known]
-        differs = _differs(self.of_job, known, before.of_job, there)
-        same[known] = ~differs & (count[known] == count_before[there])
+        same[known] = (self.of_job[known] == before.of_job[there]) & (count[known] == count_before[there])
         known = np.flatnonzero(same)
         here, there = _ranges(self.first[known], count[known]), _ranges(before.first[at[known]], count[known])
-        differs = _differs(self.shares, here, before.shares, there) | _differs(
-            self.amounts, here, before.amounts, there
-        )
+        differs = self.shares[here] != before.shares[there]
+        differs |= _differ(self.amounts, self.places[here], before.amounts, before.places[there])
         same[np.repeat(known, count[known])[differs]] = False
         return ~same
 
@@ -81,23 +78,24 @@ class HeldGangs:
         return np.fromiter((by_id.get(name, -1) for name in self.ids), np.int64, len(self))
 
 
+_NODE_BITS, _STATE_BITS = 32, 8  # of the number of a node, and of a state
 _NOTHING = np.empty(0, np.int64)
-NO_GANGS = HeldGangs(
-    _NOTHING,
-    (),
-    np.empty((0, 4), np.int64),
-    np.zeros(1, np.int64),
-    _NOTHING,
-    np.empty((0, 3), np.int64),
-    np.empty((0, 3)),
-)
+NO_GANGS = HeldGangs(_NOTHING, (), _NOTHING, np.zeros(1, np.int64), _NOTHING, _NOTHING, np.empty((0, 0)))
+
+
+class _Numbers(dict[str, int]):
+    """A number for each text. One that has none is given the next one."""
+
+    def __missing__(self, text: str) -> int:
+        found = self[text] = len(self)
+        return found
 
 
 class HeldGangsReader:
     """Reads the columns of one snapshot after the other. Texts have the same numbers in all of them."""
 
     def __init__(self) -> None:
-        self._number: dict[str, int] = {"": 0}
+        self._number = _Numbers({"": 0})
         self._cells: Sequence[str] = ()
         self._of_cells: Ints = _NOTHING
 
@@ -110,23 +108,19 @@ class HeldGangsReader:
             cluster_of: Index of each job's virtual cluster there, shape (jobs,).
         """
         jobs, held = snapshot.jobs, snapshot.allocations
-        gpus = held.resources["gpus"]
-        places = np.flatnonzero(gpus >= 1)
-        places = places[np.argsort(held.job[places], kind="stable")]
+        places = np.flatnonzero(held.resources["gpus"] >= 1)
+        places = places[stable_order(held.job[places])]
         job = held.job[places]
         first = np.flatnonzero(np.concatenate((job[:1] >= 0, job[1:] != job[:-1])))
-        rows = job[first]
-        cells = self._numbers_of_cells(held.owned_cell) if held.owned_cell else np.zeros(len(gpus), np.int64)
+        rows, share = job[first], held.node[places]
+        if held.owned_cell:
+            share = (self._numbers_of_cells(held.owned_cell)[places] << _NODE_BITS) | share
         cluster = self._numbers(clusters)[cluster_of[rows]] if len(clusters) else np.zeros(len(rows), np.int64)
-        return HeldGangs(
-            rows,
-            jobs.id,
-            np.stack((cluster, jobs.state[rows], jobs.movable[rows], is_reclaimable(jobs)[rows]), axis=1),
-            np.append(first, len(places)),
-            places,
-            np.column_stack((held.node[places], _whole(gpus[places]), cells[places], _whole(_parts(snapshot)[places]))),
-            held.resources.amount.take(places, axis=0),
-        )
+        shown = ((jobs.state, _STATE_BITS), (jobs.movable, 1), (is_reclaimable(jobs), 1))
+        for column, bits in shown:
+            cluster = (cluster << bits) | column[rows]
+        amounts = held.resources.amount
+        return HeldGangs(rows, jobs.id, cluster, np.append(first, len(places)), places, share, amounts)
 
     def _numbers_of_cells(self, cells: Sequence[str]) -> Ints:
         if cells is not self._cells:
@@ -134,29 +128,17 @@ class HeldGangsReader:
         return self._of_cells
 
     def _numbers(self, texts: Sequence[str]) -> Ints:
-        number = self._number
-        for text in set(texts).difference(number):
-            number[text] = len(number)
-        return np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
+        return np.fromiter(map(self._number.__getitem__, texts), np.int64, len(texts))
 
 
-def _differs(one: Ints | Floats, here: Ints, other: Ints | Floats, there: Ints) -> Bools:
+def _differ(one: Floats, here: Ints, other: Floats, there: Ints) -> Bools:
     """Return which rows of two tables differ, shape (rows,)."""
-    columns = (one.take(here, axis=0) != other.take(there, axis=0)).T
     found = np.zeros(len(here), np.bool_)
-    for column in columns:  # few columns and many rows: faster than `any`
+    for column in (
+        one.take(here, axis=0) != other.take(there, axis=0)
+    ).T:  # few columns and many rows: faster than `any`
         found |= column
     return found
-
-
-def _parts(snapshot: Snapshot) -> Floats:
-    """Return the GPUs of each allocation on each part of its node, shape (allocations, parts); no columns: none is selected."""
-    islands = snapshot.allocations.resources.islands
-    return islands if snapshot.nodes.topology.selectable is not None else islands[:, :0]
-
-
-def _whole(amounts: Floats) -> Ints:
-    return np.rint(amounts).astype(np.int64)
 
 
 def _ranges(first: Ints, count: Ints) -> Ints:

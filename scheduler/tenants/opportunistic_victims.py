@@ -70,22 +70,21 @@ class OpportunisticVictims:
     ) -> None:
         self._snapshot, self._changes, self._row, self._order = snapshot, changes, row_of, order
         self._removable, self._covered, self._demand = removable, covered, demand
-        self._preempted = set(preempted)
+        self._preempted, self._settled = set(preempted), set(preempted)  # the latter are no candidates
+        self._candidate: Bools = removable & (snapshot.jobs.state == JobState.RUNNING)
         self._lowered, self._trials = set[str](), TRIALS
         self._available: dict[int, Sequence[float]] = {}  # free or released, by row of the node
         self._exact = snapshot.nodes.free.amount.shape[1] > COUNTED  # which GPUs of a node counts
 
-    @cached_property
-    def _weight(self) -> dict[str, int]:
-        """How much the GPUs of each job that may be preempted in addition are avoided."""
-        jobs = self._snapshot.jobs
-        rows = np.flatnonzero(self._removable & (jobs.state == JobState.RUNNING)).tolist()
-        usual = {jobs.id[row]: MOVABLE if jobs.movable[row] else PROTECTED for row in rows}
-        return {
-            job: max(weight, COVERED) if job in self._covered else weight
-            for job, weight in usual.items()
-            if job not in self._preempted
-        }
+    def _may_end(self, job: str) -> bool:
+        """Return whether a job may be preempted in addition."""
+        row = self._row.get(job)  # a gang of unmanaged jobs has none
+        return row is not None and job not in self._settled and bool(self._candidate[row])
+
+    def _weight(self, job: str) -> int:
+        """Return how much the GPUs of a job that may be preempted in addition are avoided."""
+        usual = MOVABLE if self._snapshot.jobs.movable[self._row[job]] else PROTECTED
+        return max(usual, COVERED) if job in self._covered else usual
 
     @cached_property
     def _held(self) -> HeldByNode:
@@ -95,10 +94,20 @@ class OpportunisticVictims:
         return HeldByNode(self._snapshot, counts)
 
     @cached_property
-    def _rank(self) -> dict[str, int]:
-        """The places in the order of the jobs that may be preempted, the last one first."""
-        ids, last = self._snapshot.jobs.id, self._order(self._removable)[::-1].tolist()
-        return {ids[row]: -at for at, row in enumerate(last) if ids[row] in self._weight}
+    def _last(self) -> Ints:
+        """The rows of the jobs without cells that may be preempted or release their GPUs, the last one in their order first."""
+        return self._order(self._removable)[::-1]
+
+    @cached_property
+    def _place(self) -> Ints:
+        """The place of each job there, shape (jobs,)."""
+        found = np.zeros(len(self._removable), np.int64)
+        found[self._last] = np.arange(len(self._last))
+        return found
+
+    def _rank(self, job: str) -> int:
+        """Return the place of a job in the order of those that may be preempted: the last one has the highest."""
+        return -int(self._place[self._row[job]])
 
     def bind(self, gang: GangRequest, search: ChosenSearch, request: Request) -> CostedPlacement | None:
         """Find hardware where it costs the least, and bind it; None: there is none.
@@ -156,7 +165,7 @@ class OpportunisticVictims:
     ) -> CostedPlacement | None:
         """Search again as if a job ended in any case. Returns a new placement if it costs less, else one as before."""
         self._take_back(search)
-        self._changes.weigh(job, RELEASING - self._weight[job])
+        self._changes.weigh(job, RELEASING - self._weight(job))
         other = self._tried(gang, search, request)
         if other is not None and other.cost < found.cost:
             self._lowered.add(job)
@@ -180,25 +189,26 @@ class OpportunisticVictims:
 
     def _candidates(self, own: Collection[str]) -> list[str]:
         """Return the jobs that are tried as victims: those of a placement, and those that rank last."""
-        by_rank = sorted(own, key=self._rank.__getitem__, reverse=True)
-        every = dict.fromkeys((*by_rank, *islice(self._rank, LAST)))
+        by_rank = sorted(own, key=self._rank, reverse=True)
+        ids = self._snapshot.jobs.id
+        every = dict.fromkeys((*by_rank, *islice(filter(self._may_end, (ids[row] for row in self._last)), LAST)))
         tried = [job for job in every if job not in self._lowered][: self._trials]
         self._trials -= len(tried)
         return tried
 
     def _cost(self, victims: Sequence[str]) -> tuple[int, int]:
         """Return the weighted GPUs of jobs that would be preempted in addition, and how high they rank."""
-        return sum(map(self._weighted, victims)), -min((self._rank[job] for job in victims), default=0)
+        return sum(map(self._weighted, victims)), -min(map(self._rank, victims), default=0)
 
     def _weighted(self, job: str) -> int:
-        return self._weight[job] * int(self._snapshot.jobs.gpus[self._row[job]])
+        return self._weight(job) * int(self._snapshot.jobs.gpus[self._row[job]])
 
     def preempt(self, victims: Sequence[str]) -> None:
         """Count the victims of a placement that has been bound as preempted from now on."""
         for job in victims:
             if job not in self._lowered:
-                self._changes.weigh(job, RELEASING - self._weight[job])
-            del self._weight[job], self._rank[job]
+                self._changes.weigh(job, RELEASING - self._weight(job))
+            self._settled.add(job)
             self._preempted.add(job)
             self._available.clear()
 
@@ -207,19 +217,16 @@ class OpportunisticVictims:
 
         For the end of a decision: no later placement of it preempts them.
         """
-        if not all(self._suffices(row, victims) for row in self._demand.promised_rows()):
+        held = self._held.of([self._row[job] for job in victims])
+        if not all(self._suffices(row, amount) for row, amount in held.items() if self._demand.is_promised(row)):
             return False
         self._preempted.difference_update(victims)
         self._available.clear()
         return True
 
-    def _suffices(self, row: int, kept: Sequence[str]) -> bool:
-        """Return whether a node can give what is promised there if these jobs are not preempted."""
-        held = [held for job, held in self._held.on(row).items() if job in kept]
-        promised = self._demand.with_promised(row, (0.0,) * COUNTED)
-        return (
-            not held or _short([sum(each) for each in zip(promised, *held, strict=True)], self._there(row)) <= _ROUNDING
-        )
+    def _suffices(self, row: int, kept: Sequence[float]) -> bool:
+        """Return whether a node can give what is promised there if so much is not released: GPUs, CPUs, MiB."""
+        return _short(self._demand.with_promised(row, kept), self._there(row)) <= _ROUNDING
 
     def _missing(self, found: FoundPlacement, request: Request) -> list[str]:
         """Return the jobs to preempt so that what is promised on the nodes, and what `request` takes there, becomes free.
@@ -238,7 +245,7 @@ class OpportunisticVictims:
         rows, short = list(needs), list[float]()
         for row, needed in needs.items():
             short += map(sub, needed, self._there(row))
-        own = {group.name for group in users(found) if group.name in self._weight} if self._exact else set[str]()
+        own = {group.name for group in users(found) if self._may_end(group.name)} if self._exact else set[str]()
         return self._enough(self._on(rows), short, own) if own or max(short) > _ROUNDING else []
 
     def _there(self, row: int) -> Sequence[float]:
@@ -256,18 +263,18 @@ class OpportunisticVictims:
         found: dict[str, list[float]] = {}
         for at, row in enumerate(rows):
             for job, held in self._held.on(row).items():
-                if job in self._weight:
+                if self._may_end(job):
                     found.setdefault(job, [0.0] * (COUNTED * len(rows)))[COUNTED * at : COUNTED * (at + 1)] = held
         return found
 
     def _enough(self, there: Mapping[str, Sequence[float]], short: Sequence[float], own: Set[str]) -> list[str]:
         """Return jobs that release what is short, the smallest ones that rank last first, and none that can be spared but `own`."""
         chosen = []
-        for job in sorted(there, key=lambda each: (each not in own, self._weighted(each), -self._rank[each])):
+        for job in sorted(there, key=lambda each: (each not in own, self._weighted(each), -self._rank(each))):
             if job in own or any(held > 0 and lack > _ROUNDING for held, lack in zip(there[job], short, strict=True)):
                 chosen.append(job)
                 short = [lack - held for held, lack in zip(there[job], short, strict=True)]
-        for job in sorted(set(chosen) - own, key=lambda each: (-self._weighted(each), self._rank[each])):
+        for job in sorted(set(chosen) - own, key=lambda each: (-self._weighted(each), self._rank(each))):
             without = [lack + held for held, lack in zip(there[job], short, strict=True)]
             if max(without) <= _ROUNDING:
                 chosen.remove(job)

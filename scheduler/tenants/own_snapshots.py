@@ -16,7 +16,7 @@ from tiresias.scheduler.model import Allocations, Bools, Floats, Jobs, Nodes, Qu
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.pools import quota_of_rows
 from tiresias.scheduler.resources import Resources
-from tiresias.scheduler.table_rows import rows_of
+from tiresias.scheduler.table_rows import range_of, rows_of
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.hardware_demand import may_be_removed
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
@@ -57,6 +57,7 @@ class OwnSnapshots:
         self._distinct_requests, self._interference = requests, snapshot.interference
         self._trained = snapshot.trained
         self._columns_of: dict[str, _OwnColumns] = {}
+        self._jobs_of: dict[str, Jobs] = {}
         self.hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
 
     @cached_property
@@ -68,6 +69,15 @@ class OwnSnapshots:
         """Name the VCs whose snapshots will be read."""
         columns = _OwnColumns(self.hardware, self._holders, names)
         self._columns_of = dict.fromkeys(names, columns)
+        if names:
+            self._jobs_of = self._jobs_of_all(names)
+
+    def _jobs_of_all(self, names: Sequence[str]) -> dict[str, Jobs]:
+        """Return the jobs of some VCs."""
+        rows = [self._of_jobs.rows[name] for name in names]
+        jobs, ends = rows_of(self._seen, np.concatenate(rows)), np.cumsum([len(each) for each in rows]).tolist()
+        ranges = zip(names, (0, *ends), ends, strict=False)
+        return {name: range_of(jobs, slice(first, end)) for name, first, end in ranges}
 
     def _columns(self, name: str) -> _OwnColumns:
         if name not in self._columns_of:
@@ -77,7 +87,7 @@ class OwnSnapshots:
 
     def of(self, name: str, quotas: tuple[Quota, ...]) -> Snapshot:
         """Return the snapshot of a VC. `quotas`: what the VCs before it leave of Slurm's limits."""
-        jobs = rows_of(self._seen, self._of_jobs.rows[name])
+        jobs = self._jobs_of.get(name) or rows_of(self._seen, self._of_jobs.rows[name])
         requests = self._requests(name, jobs.request)
         return Snapshot(
             self._time,

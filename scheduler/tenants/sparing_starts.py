@@ -10,7 +10,7 @@ where parts of nodes are cells: there a job would be less close together than in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,14 +78,28 @@ class SparingStarts:
 
         Nodes that are a last resort come last, and before them those of guaranteed jobs, whose VCs may need them next.
         """
-        left, suggested = self.demand.left(), self.demand.suggested(request, gpus)
-        fits: Bools = (left + _ROUNDING >= amounts(request, gpus)).all(axis=1) & self.nodes.usable
-        rows = [row for row in np.flatnonzero(fits).tolist() if self.nodes.gpu_type[row] == gpu_type]
-        rows = [row for row in rows if suggested is None or self.nodes.name[row] in suggested]
-        avoided = self._avoided()
-        return min(rows, key=lambda row: (avoided[row], left[row, GPUS], row), default=None)
+        suggested = self.demand.suggested(request, gpus)
+        rows = self._with_left(amounts(request, gpus))
+        fits = [self._is_of(row, gpu_type, suggested) for row in rows.tolist()]
+        rows = rows[np.array(fits, np.bool_)]
+        if not len(rows):
+            return None
+        avoided = self._avoided(rows)
+        rows = rows[avoided == avoided.min()]
+        return int(rows[np.argmin(self.demand.left(GPUS, rows))])
 
-    def _avoided(self) -> Ints:
-        """Return how much each node is avoided, shape (nodes,)."""
-        found: Ints = (self.guaranteed | (self.demand.promised[:, GPUS] > 0)).astype(np.int64)
-        return found if self.nodes.last_resort is None else found + 2 * self.nodes.last_resort
+    def _with_left(self, amount: Sequence[float]) -> Ints:
+        """Return the rows of the usable nodes on which so much is left, rising: GPUs, CPUs, MiB."""
+        rows = np.flatnonzero((self.demand.left(GPUS) + _ROUNDING >= amount[GPUS]) & self.nodes.usable)
+        for column in range(GPUS + 1, len(amount)):
+            rows = rows[self.demand.left(column, rows) + _ROUNDING >= amount[column]]
+        return rows
+
+    def _is_of(self, row: int, gpu_type: str, suggested: Set[str] | None) -> bool:
+        """Return whether a node has GPUs of this type, and is suggested. None: all are."""
+        return self.nodes.gpu_type[row] == gpu_type and (suggested is None or self.nodes.name[row] in suggested)
+
+    def _avoided(self, rows: Ints) -> Ints:
+        """Return how much each of some nodes is avoided, shape (rows,)."""
+        found: Ints = (self.guaranteed[rows] | (self.demand.promised[rows, GPUS] > 0)).astype(np.int64)
+        return found if self.nodes.last_resort is None else found + 2 * self.nodes.last_resort[rows]

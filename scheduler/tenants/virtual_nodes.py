@@ -100,9 +100,9 @@ class VirtualNodes:
     def _held_now(self) -> HeldNodes:
         held = self._occupancy.held[self._cluster]
         places, gpus = zip(*held.values(), strict=True) if held else ((), ())
-        at = np.array(list(chain.from_iterable(places)), np.int64)
-        count = np.array(list(map(len, places)), np.int64)
-        return HeldNodes(tuple(held), count, at, np.array(list(chain.from_iterable(gpus)), np.int64))
+        count = np.fromiter(map(len, places), np.int64, len(places))
+        at, of_each = (np.fromiter(chain.from_iterable(each), np.int64) for each in (places, gpus))
+        return HeldNodes(tuple(held), count, at, of_each)
 
     def _usable_now(self, row: Ints) -> Bools:
         """Return whether the hardware of each node is healthy. `row`: that of its hardware; -1: it is not bound."""

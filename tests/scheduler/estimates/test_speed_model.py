@@ -36,11 +36,14 @@ def paper_points(count: int, seed: int, noise: float = 0.0) -> Any:
     return np.c_[sizes, paper_speed(*sizes.T) * np.exp(noise * chance.normal(size=count))]
 
 
-@settings(max_examples=30)
-@given(seeds)
-def test_speeds_of_equation_4_from_ten_points(seed: int) -> None:
-    model, others = fit(paper_points(10, seed, 0.03), EQUATION_4), paper_points(100, seed + 1)
-    assert np.abs(model.speed(*others[:, :3].T) / others[:, 3] - 1.0).mean() < 0.1
+def test_speeds_of_equation_4_from_ten_points() -> None:
+    """One set of ten random points in about 2,000 covers too little."""
+    errors = []
+    for seed in range(500):
+        model, others = fit(paper_points(10, seed, 0.03), EQUATION_4), paper_points(100, seed + 1)
+        errors.append(np.abs(model.speed(*others[:, :3].T) / others[:, 3] - 1.0).mean())
+    assert np.mean(errors) < 0.03
+    assert np.percentile(errors, 99) < 0.1
 
 
 def test_equation_3_counts_the_steps_of_all_workers() -> None:

@@ -28,6 +28,20 @@ def test_what_chosen_jobs_hold_on_each_node(snapshot_of: Any, drawn: list[Drawn]
         assert index.on(node) == expected
 
 
+@given(drawn=drawn_jobs, mask=st.lists(st.booleans(), min_size=40, max_size=40))
+def test_what_chosen_jobs_hold_together(snapshot_of: Any, drawn: list[Drawn], mask: list[bool]) -> None:
+    snapshot = cluster_of(snapshot_of, drawn)
+    jobs = np.flatnonzero(np.resize(np.array(mask, np.bool_), len(snapshot.jobs)))[:5].tolist()
+    index = HeldByNode(snapshot, np.ones(len(snapshot.jobs), np.bool_))
+    names = {snapshot.jobs.id[row] for row in jobs}
+    expected = dict[int, list[float]]()
+    for node in range(len(snapshot.nodes)):
+        held = [amount for job, amount in index.on(node).items() if job in names]
+        if held:
+            expected[node] = [sum(column) for column in zip(*held, strict=True)]
+    assert {node: pytest.approx(amount) for node, amount in index.of(jobs).items()} == expected
+
+
 @pytest.mark.parametrize("policy", ["las", "fifo", "best_effort", "adaptive"])
 @given(drawn=drawn_jobs, mask=st.lists(st.booleans(), min_size=40, max_size=40))
 def test_chosen_jobs_have_the_order_of_all(snapshot_of: Any, policy: str, drawn: list[Drawn], mask: list[bool]) -> None:
