@@ -59,7 +59,7 @@ class CellChanges:
         for leaves in pods:
             place = next((at for at, each in enumerate(left) if _fits(leaves, *each)), None)
             if place is None or not self._promote_pod(leaves, left.pop(place)[0]):
-                self._take_back(first)
+                self.take_back(first)
                 return False
         return True
 
@@ -115,9 +115,15 @@ class CellChanges:
 
     def undo(self) -> None:
         """Take all changes back, the last one first."""
-        self._take_back(0)
+        self.take_back(0)
 
-    def _take_back(self, first: int) -> None:
+    @property
+    def made(self) -> int:
+        """The number of changes."""
+        return len(self._undo)
+
+    def take_back(self, first: int) -> None:
+        """Take the changes after so many ones back, the last one first."""
         while len(self._undo) > first:
             self._undo.pop()()
 

@@ -16,6 +16,7 @@ from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.held_parts import parts_of_gpus
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
+from tiresias.scheduler.tenants.selected_nodes import SelectedNodes
 from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE
 from tiresias.scheduler.tenants.sparing_starts import PreemptingStart, SparingStarts
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
@@ -86,6 +87,7 @@ class HardwareBinding:
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
         self._preempting: list[PreemptingStart] = []
+        self._selected: SelectedNodes | None = None  # None: no hardware is bad
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         """Return what the decisions mean on the hardware."""
@@ -104,19 +106,26 @@ class HardwareBinding:
         cells: dict[str, tuple[str, ...]] = dict.fromkeys((*self._occupancy.lost(), *demoted), ())
         found = GuaranteedStarts(self._demand(cells), cells=cells)
         found.preempted = {job: other for job, other in demoted.items() if not self._may_stay[self._row[job]]}
-        selected = [(decision, start) for decision in decisions for start in selected_by(decision.part, self._row)]
-        waiting = [each for each in selected if not self._runs(each[1].job)]
-        for decision, start in selected:
-            if self._runs(start.job):
-                self._cover(found, start.job, decision.chosen(start))
+        selected = [
+            (start.job, decision.chosen(start))
+            for decision in decisions
+            for start in selected_by(decision.part, self._row)
+        ]
+        waiting = [at for at, (job, _) in enumerate(selected) if not self._runs(job)]
+        if self._occupancy.clusters.cells.bad.nodes:
+            self._selected = SelectedNodes([chosen for _, chosen in selected])
+        for at, (job, chosen) in enumerate(selected):
+            if self._runs(job):
+                self._cover(found, job, chosen, at)
         if len(waiting) < len(selected):
             found.demand = self._demand(found.cells)
         removable, demand = self._removable(found.cells), found.demand
         victims = OpportunisticVictims(
             self._snapshot, self._changes, self._row, removable, demand, found.preempted, found.covered, self._order
         )
-        for decision, start in waiting:
-            self._bind(found, victims, start.job, decision.chosen(start))
+        for at in waiting:
+            self._bind(found, victims, *selected[at], at)
+            self._settle(at)
         self._spare(found, victims)
         return found
 
@@ -152,13 +161,25 @@ class HardwareBinding:
         found[[self._row[job] for job in cells]] = [not owned for owned in cells.values()]
         return found
 
-    def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
-        """Give a running job cells where it runs, or keep cells free for it."""
+    def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes, at: int) -> None:
+        """Give a running job cells where it runs, or keep cells free for it. `at`: its place among the selected jobs."""
+        first = self._changes.made
         if self._changes.promote(job, chosen):
-            found.cells[job] = self._cells_of(job)
-            return
+            if self._leaves_healthy_nodes(at):
+                found.cells[job] = self._cells_of(job)
+                self._settle(at)
+                return
+            self._changes.take_back(first)
         found.covered.add(job)
         self._changes.weigh(job, COVERED - MOVABLE)
+
+    def _leaves_healthy_nodes(self, at: int) -> bool:
+        """Return whether the jobs of the same VC that rank before a selected one can have their healthy nodes."""
+        return self._selected is None or self._selected.are_healthy_before(at)
+
+    def _settle(self, at: int) -> None:
+        if self._selected is not None:
+            self._selected.settle(at)
 
     def _cells_of(self, job: str) -> tuple[str, ...]:
         """Return the types of the cells of a job, in the order of its allocations."""
@@ -167,7 +188,10 @@ class HardwareBinding:
         rows = np.flatnonzero(held.job == self._row[job])
         return tuple(types.get(self._snapshot.nodes.name[node], "") for node in held.node[rows].tolist())
 
-    def _bind(self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes) -> None:
+    def _bind(
+        self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes, at: int
+    ) -> None:
+        """Start a waiting job on hardware for its cells. `at`: its place among the selected jobs."""
         row = self._row[job]
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple([(1, gpus) for _, gpus in chosen]))
@@ -180,6 +204,7 @@ class HardwareBinding:
         placement, preempted = bound.found, [] if self._free_only(row) else bound.victims
         start = self._named(job, placement)
         possible = _is_on(start, suggested) and self._suits(request, start) and self._may_be_freed(placement, row)
+        possible = possible and self._leaves_healthy_nodes(at)
         if not possible or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
             found.unbound.add(job)

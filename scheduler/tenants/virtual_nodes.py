@@ -77,7 +77,7 @@ class VirtualNodes:
     def _read(self, held: HeldNodes) -> VirtualNodeBindings:
         number = np.concatenate([view.hardware for view in self._views])
         row = self._rows_now(number)
-        usable = self._usable_now(row)
+        usable = self._usable_now(row) & ~self._short_now(row)
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
         free = int((self.gpus - used)[usable].sum())
         possible = self._possible_now(np.flatnonzero(row < 0).tolist())
@@ -110,6 +110,28 @@ class VirtualNodes:
         healthy = np.ones(len(self._row) + 1, np.bool_)
         healthy[[self._row[node] for node in bad]] = False
         return healthy[row]
+
+    @cached_property
+    def _preassigned(self) -> dict[tuple[str, int], Ints]:
+        """The positions of the nodes that the VC owns as such, by chain and level."""
+        found = dict[tuple[str, int], list[int]]()
+        for at, cell in enumerate(self.cells):
+            if cell.preassigned is cell:
+                found.setdefault((cell.chain.name, cell.level), []).append(at)
+        return {level: np.array(at, np.int64) for level, at in found.items()}
+
+    def _short_now(self, row: Ints) -> Bools:
+        """Return the nodes for which no healthy hardware is left if the VC uses all its others. `row`: as of `_usable_now`.
+
+        Without them the policy of the VC would count on more nodes than it can have, and jobs would lose their cells to one that
+        cannot start.
+        """
+        found, cells = np.zeros(len(row), np.bool_), self._occupancy.clusters.cells
+        for (chain_name, level), at in self._preassigned.items() if cells.bad.nodes else ():
+            short = cells.chains[chain_name].short(self._cluster)[level]
+            unbound = at[row[at] < 0]
+            found[unbound[max(len(unbound) - short, 0) :]] = True
+        return found
 
     def _possible_now(self, unbound: Sequence[int]) -> dict[int, frozenset[str]]:
         """Return the hardware to which nodes can be bound that are below a bound cell."""

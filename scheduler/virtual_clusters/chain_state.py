@@ -71,6 +71,20 @@ class ChainState:
         """Return the number of healthy free cells of a level."""
         return self.left[level] - len(self.bad_free[level])
 
+    def short(self, vc: str) -> list[int]:
+        """Return for each level how many unused cells of a VC lack healthy hardware if the VC uses all others; index 0 is unused.
+
+        Cells are doomed where there are too few healthy ones of their level. Here those count, too, that are parts of larger cells
+        of the VC. Larger cells come first, and other VCs are assumed to use nothing. O(levels).
+        """
+        found, taken = [0] * (self.chain.top + 1), 0
+        for level in range(self.chain.top, LEAF_LEVEL - 1, -1):
+            taken *= self.chain.at(level + 1).children if level < self.chain.top else 1
+            owned = self.owned_free[vc][level]
+            found[level] = max(0, min(owned, taken + owned - self.healthy_left(level)))
+            taken += owned - found[level]
+        return found
+
     def splittable(self) -> list[int]:
         """Return for each level how many free cells may be split; index 0 is unused."""
         return splittable(self.chain, [len(level) for level in self.free], self.all_owned_free)

@@ -150,8 +150,12 @@ class Checks:
             assert all(snapshot.nodes.name[row] != node for start in plan.starts for node, _ in start.nodes), where
         if healthy:
             assert all(reason.code != ReasonCode.UNBOUND for reason in plan.why.values()), where
-        fresh, parts = VirtualClusterRule(self._work.declared).decide(snapshot, self._tenants)
-        demoted = {job for part in parts[:-1] for job in preempted_for(part)}
+        fresh, _ = VirtualClusterRule(self._work.declared).decide(snapshot, self._tenants)
+        owners = (
+            self._rule._of_owners.newest
+        )  # a new rule may bind other unused cells to bad nodes, and demote other jobs
+        assert owners is not None
+        demoted = {job for part in owners.parts for job in preempted_for(part)}
         self._check_victims(snapshot, plan, holds_cells(snapshot) - demoted)
         self._check_restart(snapshot, plan, fresh, healthy)
 
