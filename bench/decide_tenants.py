@@ -2,12 +2,14 @@
 
     python bench/decide_tenants.py [--nodes 1024] [--jobs 5000] [--clusters 16] [--repeat 20] [--ends 0] [--bad 0]
 
-Both decide on the same jobs: `shared` by one order for all, `virtual_clusters` by the rule. Each virtual cluster owns the same
+All decide on the same jobs: `shared` by one order for all, `virtual_clusters` by the rule. Each virtual cluster owns the same
 number of leaf switches, of 32 nodes each. The decisions are those of ordinary cycles (`steady` of decide.py), one after the other
 and in turns: each one is carried out, 1% of the running jobs end, as many arrive, and 1% sink a queue; with `--ends` so many jobs
 instead, such as one, as where each event is decided on at once. `ratio` is that of the medians. `unchanged` is a further decision
 on the same state, as where nothing happened; `on_same` is one without virtual clusters on the snapshots of `virtual_clusters`,
-whose jobs run elsewhere than those of `shared`, and `ratio_on_same` compares with it. So many random nodes as `--bad` are down.
+whose jobs run elsewhere than those of `shared`, and `ratio_on_same` compares with it. `private_clusters` divides the nodes once and
+for all, so that each virtual cluster has only a policy of its own; `ratio_private` compares it with `shared`. So many nodes as
+`--bad` are down.
 Milliseconds of processor time. As in the controller, garbage collections leave out the cells, and there is none during a decision.
 """
 
@@ -17,7 +19,7 @@ import argparse
 import gc
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +32,8 @@ from tiresias.scheduler.place.free_capacity import amounts
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.resources import Resources, joined
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.private_clusters import PrivateClusters
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, TenantRule
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 CYCLES = 30  # at most, until nothing is left to do
@@ -46,11 +49,13 @@ def shared(jobs: int, nodes: int, clusters: int, seed: int, bad: int = 0) -> Sna
     return replace(state, jobs=replace(state.jobs, virtual_cluster=tuple(f"vc{number}" for number in of)))
 
 
-def rule(nodes: int, clusters: int) -> Decision:
-    """Return the decision of the virtual clusters."""
+def rule(
+    nodes: int, clusters: int, kind: Callable[[Sequence[DeclaredTenant]], TenantRule] = VirtualClusterRule
+) -> Decision:
+    """Return the decision of a rule for the virtual clusters."""
     leaves = nodes // NODES_OF_A_LEAF // clusters
     names = [f"vc{number}" for number in range(clusters)]
-    of_rule = VirtualClusterRule([DeclaredTenant(name, (DeclaredCells("leaf", leaves),)) for name in names])
+    of_rule = kind([DeclaredTenant(name, (DeclaredCells("leaf", leaves),)) for name in names])
     tenants = [TenantPolicy(name, CONFIG, POLICIES[CONFIG.name]) for name in (*names, OUTSIDE)]
     return lambda state: of_rule.decide(state, tenants)[0]
 
@@ -130,8 +135,10 @@ def measured(decisions: dict[str, Decision], states: dict[str, Snapshot], repeat
         result[f"{name}_unchanged_p50_ms"] = round(float(np.median(same[name])), 2)
         result[f"{name}_running"] = int((states[name].jobs.state == JobState.RUNNING).sum())
     result["on_same_p50_ms"] = round(float(np.median(on_same)), 2)
-    for name, other in (("ratio", spent["shared"]), ("ratio_on_same", on_same)):
-        result[name] = round(float(np.median(spent["virtual_clusters"]) / np.median(other)), 2)
+    middle = {name: float(np.median(each)) for name, each in (*spent.items(), ("on_same", on_same))}
+    result["ratio"] = round(middle["virtual_clusters"] / middle["shared"], 2)
+    result["ratio_on_same"] = round(middle["virtual_clusters"] / middle["on_same"], 2)
+    result["ratio_private"] = round(middle["private_clusters"] / middle["shared"], 2)
     return result
 
 
@@ -140,7 +147,11 @@ def main() -> None:
     for name, default in (("nodes", 1024), ("jobs", 5000), ("clusters", 16), ("repeat", 20), ("ends", 0), ("bad", 0)):
         parser.add_argument(f"--{name}", type=int, default=default, help="(default: %(default)s)")
     args = parser.parse_args()
-    decisions = {"shared": lambda state: decide(state, CONFIG), "virtual_clusters": rule(args.nodes, args.clusters)}
+    decisions = {
+        "shared": lambda state: decide(state, CONFIG),
+        "virtual_clusters": rule(args.nodes, args.clusters),
+        "private_clusters": rule(args.nodes, args.clusters, PrivateClusters),
+    }
     idle = shared(args.jobs, args.nodes, args.clusters, 1, args.bad)
     states = {name: steady(idle, decision, 1, args.ends) for name, decision in decisions.items()}
     gc.collect()

@@ -11,8 +11,10 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.xdist_group("job swap")  # devices are the machine's
 
 ANOTHER = 65534
 JOB, REQUEST = "7001", "remote-mem=320M"
+BOUND_S = 4.0  # of swapoff
 
 
 def device_of(job: str = JOB) -> str:
@@ -91,6 +94,27 @@ def swapping_job(node: SwapNode, job: str = JOB, writes: int = 10**9, mib: int =
     return process
 
 
+@contextmanager
+def serving_slowly(pid: int) -> Iterator[None]:
+    """Stop a serving process for most of each second."""
+    done = threading.Event()
+
+    def pause() -> None:
+        with suppress(ProcessLookupError):
+            while not done.wait(0.15):
+                os.kill(pid, signal.SIGSTOP)
+                done.wait(0.85)
+                os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 @pytest.mark.slow
 def test_a_killed_server_ends_the_processes_that_need_their_pages_and_nothing_else(node: SwapNode) -> None:
     process = swapping_job(node)
@@ -116,12 +140,15 @@ def test_a_server_that_hangs_is_given_up_in_time(node: SwapNode) -> None:
 @pytest.mark.slow
 def test_an_epilog_moves_the_pages_of_another_job_for_as_long_as_that_goes_on(node_of: Callable[..., SwapNode]) -> None:
     """The bound of swapoff is shorter than it takes: pages of the job that runs are on the device of the one that has ended."""
-    node = node_of(most_jobs=2, swap_off_timeout_s=2.0)
+    node = node_of(most_jobs=2, swap_off_timeout_s=BOUND_S)
     first, second = swapping_job(node), swapping_job(node, "7002", 10000, mib=352)
     first.kill()
     first.wait(30)
-    assert swaps()[device_of()].used > 64 << 20
-    assert '"failed": 0' in node.call("epilog", JOB)
+    until(lambda: swaps()[device_of()].used > 32 << 20, "the kernel has put pages of the second job there")
+    with serving_slowly(node.server(JOB)):
+        began = time.monotonic()
+        assert '"failed": 0' in node.call("epilog", JOB)
+        assert time.monotonic() - began > BOUND_S
     assert node.left(JOB) == []
     output, errors = second.communicate(timeout=240)
     assert output == "checked\n", errors
