@@ -81,8 +81,10 @@ class PooledJobs:
 
     @cached_property
     def drains(self) -> Bools:
-        """The jobs for which the policies of their pools keep GPUs free, shape (jobs,)."""
-        return self._by_stages(lambda each: each.policy.drains(self.jobs, self.time, each.config))
+        """The jobs for which the policies of their pools keep GPUs free, shape (jobs,); those of policies with keys alone."""
+        return self._by_stages(
+            lambda each: _has_keys(each.policy) and each.policy.drains(self.jobs, self.time, each.config)
+        )
 
     @cached_property
     def times_count(self) -> Bools:
@@ -94,7 +96,7 @@ class PooledJobs:
         """Return what is found for pools with one policy, of their jobs; shape (jobs,)."""
         found = np.zeros(len(self.jobs), np.bool_)
         for each in self.alike:
-            found |= each.of_job & of(each)
+            found |= each.of_job & np.asarray(of(each), np.bool_)
         return found
 
     def has_stages_of(self, other: PooledJobs) -> bool:

@@ -95,13 +95,13 @@ def swapping_job(node: SwapNode, job: str = JOB, writes: int = 10**9, mib: int =
 
 
 @contextmanager
-def serving_slowly(pid: int) -> Iterator[None]:
-    """Stop a serving process for most of each second."""
+def serving_slowly(pid: int, device: str) -> Iterator[None]:
+    """Stop a serving process for most of each second, as long as the kernel swaps on its device."""
     done = threading.Event()
 
     def pause() -> None:
         with suppress(ProcessLookupError):
-            while not done.wait(0.15):
+            while not done.wait(0.15) and device in swaps():
                 os.kill(pid, signal.SIGSTOP)
                 done.wait(0.85)
                 os.kill(pid, signal.SIGCONT)
@@ -145,7 +145,7 @@ def test_an_epilog_moves_the_pages_of_another_job_for_as_long_as_that_goes_on(no
     first.kill()
     first.wait(30)
     until(lambda: swaps()[device_of()].used > 32 << 20, "the kernel has put pages of the second job there")
-    with serving_slowly(node.server(JOB)):
+    with serving_slowly(node.server(JOB), device_of()):
         began = time.monotonic()
         assert '"failed": 0' in node.call("epilog", JOB)
         assert time.monotonic() - began > BOUND_S
