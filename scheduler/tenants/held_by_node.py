@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Ints, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED
 from tiresias.scheduler.stable_order import stable_order
+
+Key = TypeVar("Key", int, str)
 
 
 class HeldByNode:
@@ -32,14 +35,10 @@ class HeldByNode:
 
     def of(self, jobs: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return what some jobs, by row, hold together on each of their nodes. O(what they hold), once O(allocations) in numpy."""
-        found: dict[int, list[float]] = {}
         by_job, job = self._by_job
         ranges = [slice(job.searchsorted(row), job.searchsorted(row, "right")) for row in jobs]
         at = np.concatenate([by_job[:0], *(by_job[each] for each in ranges)])
-        for node, amount in zip(self._node[at].tolist(), self._amount[at].tolist(), strict=True):
-            before = found.get(node)
-            found[node] = amount if before is None else [a + b for a, b in zip(before, amount, strict=True)]
-        return found
+        return _sums(self._node[at].tolist(), self._amount[at].tolist())
 
     @cached_property
     def _by_job(self) -> tuple[Ints, Ints]:
@@ -48,9 +47,14 @@ class HeldByNode:
         return order, self._job[order]
 
     def _read(self, node: int) -> Mapping[str, Sequence[float]]:
-        first, end = self._first[node], self._first[node + 1]
-        found: dict[str, list[float]] = {}
-        for row, amount in zip(self._job[first:end].tolist(), self._amount[first:end].tolist(), strict=True):
-            before = found.get(self._ids[row])
-            found[self._ids[row]] = amount if before is None else [a + b for a, b in zip(before, amount, strict=True)]
-        return found
+        here = slice(self._first[node], self._first[node + 1])
+        return _sums([self._ids[row] for row in self._job[here].tolist()], self._amount[here].tolist())
+
+
+def _sums(keys: Sequence[Key], amounts: Sequence[list[float]]) -> dict[Key, Sequence[float]]:
+    """Return the sum of the amounts of each key."""
+    found = dict[Key, Sequence[float]]()
+    for key, amount in zip(keys, amounts, strict=True):
+        before = found.get(key)
+        found[key] = amount if before is None else [a + b for a, b in zip(before, amount, strict=True)]
+    return found

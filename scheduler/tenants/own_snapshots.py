@@ -87,7 +87,7 @@ class OwnSnapshots:
 
     def of(self, name: str, quotas: tuple[Quota, ...]) -> Snapshot:
         """Return the snapshot of a VC. `quotas`: what the VCs before it leave of Slurm's limits."""
-        jobs = self._jobs_of.get(name) or rows_of(self._seen, self._of_jobs.rows[name])
+        jobs = self._jobs_of[name] if name in self._jobs_of else rows_of(self._seen, self._of_jobs.rows[name])
         requests = self._requests(name, jobs.request)
         return Snapshot(
             self._time,

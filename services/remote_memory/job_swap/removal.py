@@ -69,35 +69,32 @@ def _paths(job: str) -> list[str]:
     return loops + [each.path for each in zram_devices.own_devices() if each.job == job]
 
 
-def _progress(path: str, job: str) -> Callable[[], int] | None:
+def _progress(path: str, job: str) -> Callable[[], int]:
     """Return what reads the bytes that are left on a device, where other jobs have a swap; else nothing counts as progress."""
+    others = _jobs() - {job}
 
     def left() -> int:
         found = swap_area.swaps().get(path)
         return found.used if found else 0
 
-    return left if _jobs() - {job} else None
+    return left if others else lambda: 0
 
 
-def _swap_off(path: str, timeout_s: float, left: Callable[[], int] | None) -> bool:
+def _swap_off(path: str, timeout_s: float, left: Callable[[], int]) -> bool:
     """Return whether the kernel has stopped to swap on a device in time.
 
-    A call fails where it finds no memory for a page, such as in the full cgroup of another job. Then it is repeated, until no page
-    has been moved for as long as a call may hang.
+    A call fails where it finds no memory for a page, such as in the full cgroup of another job. It is repeated as long as it moves
+    pages.
     """
-    if left is None:
-        return in_child(lambda: kernel_calls.swap_off(path), timeout_s)
-    least, deadline = left(), time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if not swap_area.is_claimed(path) or in_child(lambda: kernel_calls.swap_off(path), timeout_s, left):
-            return True
-        if (now := left()) < least:
-            least, deadline = now, time.monotonic() + timeout_s
-        time.sleep(_POLL_S)
-    return False
+    before = left()
+    while not in_child(lambda: kernel_calls.swap_off(path), timeout_s, left):
+        if (now := left()) >= before:
+            return False
+        before = now
+    return True
 
 
-def _release(path: str, timeout_s: float, abort: Callable[[], None], left: Callable[[], int] | None) -> None:
+def _release(path: str, timeout_s: float, abort: Callable[[], None], left: Callable[[], int]) -> None:
     """Stop to swap on a device. Where its pages do not arrive in time, `abort` has the kernel give them up.
 
     Raises:
