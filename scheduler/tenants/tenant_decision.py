@@ -129,8 +129,9 @@ def ranked_by_owners(snapshot: Snapshot, seen: Jobs, tenants: Sequence[TenantPol
 
     A job that runs and holds nothing of what its VC owns ranks as one that has just started: after those that hold some of it,
     and before waiting jobs of its queue. So it is given what becomes free, and no job is preempted. If a waiting job were given
-    that, two jobs of the VC would run, and the GPUs of one of them would be another job's. Until its minimum run time is over it
-    ranks as a waiting job: it may have started while jobs were preempted for a job that ranks before it.
+    that, two jobs of the VC would run, and the GPUs of one of them would be another job's. Several of them rank in the order of
+    their starts, so that one which is preempted and starts again does not come before the others again. Until its minimum run
+    time is over it ranks as a waiting job: it may have started while jobs were preempted for a job that ranks before it.
     """
     jobs = snapshot.jobs
     runs = (jobs.state != JobState.WAITING) & (seen.state == JobState.WAITING)
@@ -138,7 +139,10 @@ def ranked_by_owners(snapshot: Snapshot, seen: Jobs, tenants: Sequence[TenantPol
         return seen
     least = [minimum(tenant.config, math.nan) for tenant in tenants if tenant.name != OUTSIDE]
     runs &= snapshot.time - jobs.last_start >= np.array([*least, math.inf])[of_jobs.of_owner]
-    state, last_start = np.where(runs, jobs.state, seen.state), np.where(runs, snapshot.time, seen.last_start)
+    if not runs.any():
+        return seen
+    after_all = snapshot.time + jobs.last_start - jobs.last_start[runs].min()
+    state, last_start = np.where(runs, jobs.state, seen.state), np.where(runs, after_all, seen.last_start)
     return replace(seen, state=state, last_start=last_start)
 
 

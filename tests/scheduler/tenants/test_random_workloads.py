@@ -47,6 +47,12 @@ def test_no_job_loses_its_cells_to_one_that_cannot_start(seed: int, policy: str)
     replay(RandomWorkload(seed), policy)
 
 
+def test_jobs_without_cells_rank_in_the_order_of_their_starts() -> None:
+    """A job on the pinned node of its own virtual cluster was preempted for another one, started there again, and came before a job
+    of its queue that had run all the time; so both decisions followed each other at one moment, without end."""
+    replay(RandomWorkload(5150, pinned=True), "las")
+
+
 @many
 @given(seed=seeds, policy=st.sampled_from(POLICIES))
 def test_healthy_nodes(seed: int, policy: str) -> None:
