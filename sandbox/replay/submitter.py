@@ -51,9 +51,13 @@ def _submit(entry: dict[str, Any]) -> dict[str, str]:
 
 
 def _accepted(name: str) -> str:
-    """Return the id of the job of this name, ended or not; "" if there is none or Slurm does not answer."""
-    command = ["squeue", "--noheader", "--states=all", f"--name={name}", "--format=%i"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.partition("\n")[0].strip()
+    """Return the id of the job of this name, ended or not; "" if there is none or Slurm does not answer.
+
+    Slurm keeps a job that it has refused, such as one for which too few nodes had registered, as failed and without nodes.
+    """
+    command = ["squeue", "--noheader", "--states=all", f"--name={name}", "--format=%i|%T|%N"]
+    jobs = [line.split("|") for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines()]
+    return next((job.strip() for job, *ended in jobs if ended != ["FAILED", ""]), "")
 
 
 def _try(command: list[str]) -> dict[str, str]:

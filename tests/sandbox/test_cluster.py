@@ -112,6 +112,24 @@ def test_slurmctld_killed_and_restarted_keeps_jobs_and_nodes(cluster: Cluster) -
 # -- commands run inside ----------------------------------------------------------------------------------------------
 
 
+def test_a_refused_job_is_not_taken_for_an_accepted_one(cluster: Cluster) -> None:
+    """Slurm keeps it, as failed."""
+    words = ["sbatch", "--job-name=too-large", "--gres=gpu:99", "--wrap=true"]
+    assert cluster.run(words, user="alice", check=False).returncode == 1
+    program = "from tiresias.sandbox.replay import submitter as it; import sys; print(it._accepted(sys.argv[1]))"
+    cluster.run(["sbatch", "--job-name=accepted", "--hold", "--wrap=true"], user="alice")
+    found = [
+        cluster.run(["python3", "-c", program, name], user="alice").stdout.strip() for name in ("too-large", "accepted")
+    ]
+    lines = cluster.run(
+        ["squeue", "-h", "--states=all", "--name=too-large,accepted", "-o", "%j %T %i"]
+    ).stdout.splitlines()
+    shown = {name: (state, job) for name, state, job in map(str.split, lines)}
+    assert {name: state for name, (state, _) in shown.items()} == {"too-large": "FAILED", "accepted": "PENDING"}
+    assert found == ["", shown["accepted"][1]]
+    cluster.run(["scancel", shown["accepted"][1]], user="alice")
+
+
 def test_run_passes_everything_through(cluster: Cluster) -> None:
     words = [sys.executable, "-m", "tiresias", "sandbox", "run", "--name", cluster.spec.name, "--user", "bob", "--"]
     script = "cat; echo oops >&2; exit 7"

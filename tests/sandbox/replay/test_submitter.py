@@ -18,7 +18,8 @@ case "$*" in *lost*) echo lost >> {accepted}; exit 1;; esac
 echo "12;cluster"
 """
 SQUEUE = """#!/bin/sh
-case "$*" in *--name=lost*) grep -q lost {accepted} && echo 34;; esac
+case "$*" in *--name=lost*) grep -q lost {accepted} && echo "34|PENDING|";; esac
+case "$*" in *--name=late*) echo "33|FAILED|";; esac
 """
 
 
@@ -30,7 +31,7 @@ def submit(folder: Path, *entries: dict[str, Any]) -> list[dict[str, Any]]:
         (folder / "bin" / name).chmod(0o755)
     (folder / "plan").write_text("\n".join(json.dumps({"name": entry["job"]} | entry) for entry in entries))
     environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder)}
-    program = "import sys; from tiresias.sandbox.replay import submitter as it; it.PAUSE = 0.01; it.main(sys.argv[1:])"
+    program = "import sys; from tiresias.sandbox.replay import submitter as it; it.RETRY_DELAY_S = 0.01; it.main(sys.argv[1:])"
     command = [sys.executable, "-c", program, str(folder / "plan"), str(folder / "log")]
     subprocess.run(command, env=environment, check=True, timeout=60, stdin=subprocess.DEVNULL)
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
@@ -62,6 +63,7 @@ def test_a_refusal_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
 
 
 def test_a_submission_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """Also where Slurm has kept the refused job."""
     (entry,) = submit(tmp_path, {"job": "late", "at": 0, "command": ["sbatch", "late"]})
     assert (entry["id"], entry["error"]) == ("12", "")
 
