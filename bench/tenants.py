@@ -11,8 +11,9 @@ fit (a hard affinity requirement), unless `--anywhere`. A preemption costs 62 s.
 Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the mean share of
 nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `guaranteed`, the mean number of GPUs
 that guaranteed jobs hold; `withheld`, that of GPUs that tenants own, do not use, and have waiting jobs for that fit; `anomaly`, the
-tenants whose mean delay is longer than in private clusters, with the ratio. FILE has each result as soon as its run has ended; a
-second call with the same FILE makes the runs that are missing.
+tenants whose mean delay is longer than in private clusters, with the ratio. Of each workload: `least_in_use`, what `fragmented` is
+at least where jobs that fit are in their tenants' cells: even if no job waited. FILE has each result as soon as its run has ended;
+a second call with the same FILE makes the runs that are missing.
 """
 
 from __future__ import annotations
@@ -80,6 +81,21 @@ class Workload:
         for name, gpus, duration in zip(self.trace.vc, self.trace.gpus, self.trace.duration, strict=True):
             service[name] += gpus * duration
         return {name: service[name] / (self.owned(name) * days * DAY) for name in sorted(service)}
+
+    def least_in_use(self) -> float:
+        """Return the share of nodes that guaranteed jobs use in the mean if each job starts at once, and as many as fit are in the
+        cells of their tenant: no node has jobs of two tenants. Jobs that wait make it larger."""
+        return sum(map(self._nodes_in_use, self.gpus())) / CLUSTER.nodes
+
+    def _nodes_in_use(self, tenant: str) -> float:
+        """Return the mean number of a tenant's nodes, from the first submission of all tenants to the last one."""
+        submit, own = self.trace.submit, np.array(self.trace.vc) == tenant
+        begin, gpus = submit[own], self.trace.gpus[own]
+        moments = np.concatenate((begin, begin + self.trace.duration[own]))
+        order = np.argsort(moments)
+        running = np.cumsum(np.concatenate((gpus, -gpus))[order])
+        lasts = np.diff(np.append(np.minimum(moments[order], submit.max()), submit.max()))
+        return float(lasts @ np.ceil(np.minimum(running, self.owned(tenant)) / NODE) / np.ptp(submit))
 
     def declared(self, levels: str) -> tuple[DeclaredTenant, ...]:
         """Return what each tenant owns."""
@@ -247,7 +263,13 @@ def main() -> None:
     trace, done = read_trace(args.trace), Results(args.json)
     works = {load: workload(trace, load, args.days, args.seed) for load in args.loads}
     done.workloads = [
-        {"load": load, "jobs": len(work.trace), "left_out": work.left_out, "loads": work.load(args.days)}
+        {
+            "load": load,
+            "jobs": len(work.trace),
+            "left_out": work.left_out,
+            "least_in_use": work.least_in_use(),
+            "loads": work.load(args.days),
+        }
         for load, work in works.items()
     ]
     experiment(works, args.policy, not args.anywhere, args.processes, done)
