@@ -135,8 +135,6 @@ def ranked_by_owners(snapshot: Snapshot, seen: Jobs, tenants: Sequence[TenantPol
     """
     jobs = snapshot.jobs
     runs = (jobs.state != JobState.WAITING) & (seen.state == JobState.WAITING)
-    if not runs.any():
-        return seen
     least = [minimum(tenant.config, math.nan) for tenant in tenants if tenant.name != OUTSIDE]
     runs &= snapshot.time - jobs.last_start >= np.array([*least, math.inf])[of_jobs.of_owner]
     if not runs.any():
