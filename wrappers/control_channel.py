@@ -44,7 +44,7 @@ class ControlChannel:
     # receiving
 
     def run_before(self) -> dict[str, object]:
-        """Return the last report of the previous run's supervisor."""
+        """Return the last report of a supervisor, {} without one. At the begin of a run it is the previous run's."""
         return control.read(self._folder / control.SUPERVISOR, os.getuid()) if self._folder else {}
 
     def last_program(self) -> dict[str, object]:
@@ -92,9 +92,10 @@ class ControlChannel:
     # sending
 
     def publish(self, state: str, step: int = -1, why: str = "") -> None:
-        """Write the state of this run for the controller."""
+        """Write the state of this run for the controller, unless a later run of the job reports there."""
         self._published = state, step, why
-        if self._folder is None:
+        start = time_limit.start_time(os.environ)
+        if self._folder is None or self._is_forgotten(start):
             return
         content = {
             "restart": self._job.restart,
@@ -106,7 +107,7 @@ class ControlChannel:
             "began": self._began,
             "reached": self._reached,
             **({} if self._end is None else {"end": self._end if self._end < math.inf else 0}),
-            "start": time_limit.start_time(os.environ),
+            "start": start,
             "script": os.environ.get(environment.SCRIPT, ""),
             "opportunistic": opportunistic.chosen(os.environ),
             "elastic": os.environ.get(environment.ELASTIC, ""),
@@ -115,6 +116,16 @@ class ControlChannel:
             control.write(self._folder, control.SUPERVISOR, content)
         except OSError as error:
             log_line(f"{self._folder}: {error.strerror}: the controller cannot see that this job is {state}")
+
+    def _is_forgotten(self, start: int) -> bool:
+        """Return whether a run with this restart count started later: slurmctld was killed, forgot the start of this run, and
+        started the job again. Both have the folder until the node of this run registers, and its processes are ended.
+
+        Args:
+            start: When this run began, in epoch seconds; 0: not known.
+        """
+        newest = self.run_before()
+        return newest.get("restart") == self._job.restart and 0 < start < control.integer(newest.get("start"))
 
     def publish_end(self, end: float) -> None:
         """Write the end of this run by its time limit with the published state, where it is another one. inf: no limit."""
