@@ -46,7 +46,8 @@ def shared(jobs: int, nodes: int, clusters: int, seed: int, bad: int = 0) -> Sna
     down = np.isin(np.arange(nodes), np.random.default_rng((seed, 2)).choice(nodes, bad, replace=False))
     state = replace(state, nodes=replace(state.nodes, usable=state.nodes.usable & ~down))
     of = np.random.default_rng((seed, 1)).integers(0, clusters, jobs).tolist()
-    return replace(state, jobs=replace(state.jobs, virtual_cluster=tuple(f"vc{number}" for number in of)))
+    jobs = replace(state.jobs, virtual_cluster=tuple(f"vc{number}" for number in of), opportunistic=state.jobs.movable)
+    return replace(state, jobs=jobs)
 
 
 def rule(

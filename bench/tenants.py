@@ -9,8 +9,9 @@ in the output. Jobs larger than what their tenant owns are left out, and counted
 fit (a hard affinity requirement), unless `--anywhere`. A preemption costs 62 s.
 
 Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the mean share of
-nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `guaranteed`, the mean number of GPUs
-that guaranteed jobs hold; `withheld`, that of GPUs that tenants own, do not use, and have waiting jobs for that fit; `anomaly`, the
+nodes that cannot give 8 GPUs to a guaranteed job, as other guaranteed jobs hold some of them; `partly_used`, that of nodes of which
+these hold some GPUs and not all, as the metric `tiresias_fragmentation` counts nodes; `guaranteed`, the mean number of GPUs that
+guaranteed jobs hold; `withheld`, that of GPUs that tenants own, do not use, and have waiting jobs for that fit; `anomaly`, the
 tenants whose mean delay is longer than in private clusters, with the ratio. Of each workload: `least_in_use`, what `fragmented` is
 at least where jobs that fit are in their tenants' cells: even if no job waited. FILE has each result as soon as its run has ended;
 a second call with the same FILE makes the runs that are missing.
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from watched_tenants import WatchedTenants
+from watched_tenants import Used, WatchedTenants
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Floats
@@ -158,7 +159,8 @@ def run(work: Workload, rule: str, levels: str, policy: str, placement: Simulate
         outcome = simulate(work.trace, CLUSTER, replace(rules, tenants=tenants))
         wait, jct, preemptions = queueing(work.trace, outcome), outcome.jct, int(outcome.preemptions.sum())
     until = float(work.trace.submit.max())
-    used, guaranteed, withheld = tenants.means(until) if tenants.seen else (None, None, None)
+    means = tenants.means(until)._asdict() if tenants.seen else dict.fromkeys(Used._fields)
+    nodes, partly = (means[name] and means[name] / CLUSTER.nodes for name in ("nodes", "partly"))
     return {
         "rule": rule,
         "cells": levels,
@@ -167,9 +169,10 @@ def run(work: Workload, rule: str, levels: str, policy: str, placement: Simulate
         "mean_delay": float(wait.mean()),
         "mean_jct": float(jct.mean()),
         "preemptions": preemptions,
-        "fragmented": used and used / CLUSTER.nodes,
-        "guaranteed": guaranteed,
-        "withheld": withheld,
+        "fragmented": nodes,
+        "partly_used": partly,
+        "guaranteed": means["guaranteed"],
+        "withheld": means["withheld"],
         "seconds": time.perf_counter() - begin,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,17 +19,33 @@ from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 
 
+class Used(NamedTuple):
+    """What guaranteed jobs use, and what tenants miss of their guarantees; numbers, or means over time.
+
+    Attributes:
+        nodes: Nodes on which guaranteed jobs use GPUs.
+        partly: Of these, those of which they do not use all GPUs.
+        guaranteed: GPUs that they use.
+        withheld: GPUs that tenants own, do not use, and have waiting jobs for that fit.
+    """
+
+    nodes: float
+    partly: float
+    guaranteed: float
+    withheld: float
+
+
 @dataclass(frozen=True)
 class WatchedTenants(SimulatedTenants):
     """Tenants whose decisions are recorded.
 
     Attributes:
         owned: The GPUs of each tenant.
-        seen: The moment of each decision, the nodes and the GPUs that guaranteed jobs use from then on, and the withheld GPUs.
+        seen: The moment of each decision, and what is used from then on.
     """
 
     owned: dict[str, int] = field(default_factory=dict)
-    seen: list[tuple[float, int, int, int]] = field(default_factory=list)
+    seen: list[tuple[float, Used]] = field(default_factory=list)
 
     def decision(self, config: PolicyConfig) -> Callable[[Snapshot, Policy], Plan]:
         """Return the decision, which records what it decides."""
@@ -38,18 +55,20 @@ class WatchedTenants(SimulatedTenants):
         def watched(snapshot: Snapshot, policy: Policy) -> Plan:
             plan, parts = rule.decide(snapshot, [TenantPolicy(name, config, policy) for name in names])
             guaranteed = _with_cells(snapshot, plan) if self.rule == "virtual_clusters" else _within_quotas(parts[:-1])
-            used = _used(snapshot, plan, guaranteed)
-            self.seen.append((snapshot.time, len(used), used.total(), _withheld(snapshot, plan, self.owned)))
+            used, nodes = _used(snapshot, plan, guaranteed), snapshot.nodes
+            gpus = dict(zip(nodes.name, nodes.gpus.tolist(), strict=True))
+            partly = sum(used[name] < gpus[name] for name in used)
+            now = Used(len(used), partly, used.total(), _withheld(snapshot, plan, self.owned))
+            self.seen.append((snapshot.time, now))
             return plan
 
         return watched
 
-    def means(self, until: float) -> tuple[float, float, float]:
-        """Return the mean numbers of nodes and of GPUs that guaranteed jobs use, and that of withheld GPUs."""
-        begin, *counts = np.array(self.seen).T
+    def means(self, until: float) -> Used:
+        """Return the means until a moment."""
+        begin = np.array([moment for moment, _ in self.seen])
         lasts = np.diff(np.minimum([*begin, until], until))
-        nodes, gpus, withheld = (float(lasts @ count / lasts.sum()) for count in counts)
-        return nodes, gpus, withheld
+        return Used(*(lasts @ np.array([used for _, used in self.seen]) / lasts.sum()).tolist())
 
 
 def _with_cells(snapshot: Snapshot, plan: Plan) -> set[str]:

@@ -46,7 +46,7 @@ class CellOccupancy:
         held: The cells of the guaranteed gangs of each VC, by name.
         changed: The rows of the jobs with GPUs that hold or show something else than in the snapshot before.
         changes: For each VC how often these have changed.
-        rebindings: How often virtual nodes of any VC may be bound otherwise for another reason: hardware is bad, or was.
+        health_changes: How often nodes have become bad or healthy.
     """
 
     def __init__(self, spec: CellSpecification) -> None:
@@ -59,7 +59,7 @@ class CellOccupancy:
         self.places = {name: tree.places() for name, tree in self.clusters.cells.clusters.items()}
         self.held: dict[str, dict[str, HeldCells]] = {name: {} for name in spec.virtual_clusters}
         self.changes = dict.fromkeys(self.held, 0)
-        self.rebindings = 0
+        self.health_changes = 0
         self.changed: Ints = np.empty(0, np.int64)
         self._reader, self._before = HeldGangsReader(), NO_GANGS
         self._lost: set[str] = set()
@@ -86,7 +86,7 @@ class CellOccupancy:
             self._replace(changed)
         for node in new:
             self.clusters.node_bad(node)
-        self.rebindings += bool(bad or healthy)
+        self.health_changes += bool(new or healthy)
         self._avoid_failing(snapshot)
 
     def sort(self) -> None:

@@ -57,10 +57,16 @@ class _Cells:
     rows: CellRows
     nodes: dict[str, VirtualNodes] = field(default_factory=dict)
 
+    def are_bound_as(self, holders: CellHolders) -> bool:
+        """Return whether a decision has left the virtual nodes bound as it found them. Bad hardware may be bound otherwise."""
+        if not self.occupancy.clusters.cells.bad.nodes:
+            return True
+        return all(self.nodes[name].bindings is each for name, each in holders.bindings.items())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shown:
-    """What the cells were when the newest decision was made, as long as all nodes are healthy: it has left them so."""
+    """What the cells were when the newest decision was made, which has left them so."""
 
     snapshot: Snapshot
     of_jobs: JobTenants
@@ -119,7 +125,7 @@ class VirtualClusterRule:
         rest = decide_opportunistic(
             snapshot, guaranteed, takes_part, outside, owners, holders.row_of, self._of_others, kept
         )
-        if not cells.occupancy.clusters.cells.bad.nodes:
+        if cells.are_bound_as(holders):
             self._newest = _Shown(snapshot, of_jobs, cells, holders)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)

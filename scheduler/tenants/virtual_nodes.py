@@ -15,6 +15,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,20 @@ from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, VirtualNodeBindings
 from tiresias.scheduler.tenants.virtual_node_order import VirtualNodeOrder
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
+
+
+class _Hardware(NamedTuple):
+    """What else than the gangs of a VC decides on its virtual nodes: they are the same as long as these numbers are.
+
+    Attributes:
+        health_changes: Of `CellOccupancy`.
+        binding_changes: Of `VirtualTree`; 0 while all nodes are healthy, as its gangs alone change its bindings then.
+        short: As of `VirtualNodes._short`.
+    """
+
+    health_changes: int
+    binding_changes: int = 0
+    short: tuple[int, ...] = ()
 
 
 class VirtualNodes:
@@ -39,13 +54,12 @@ class VirtualNodes:
         """`hardware`: the nodes of which the cells consist. `rows`: their rows."""
         self._occupancy, self._rows, self._row = occupancy, rows, rows.of_node
         self._part_types = part_types(hardware)
-        tree = occupancy.clusters.cells.clusters[cluster]
-        self._views = tree.node_views
+        self._tree = occupancy.clusters.cells.clusters[cluster]
         self.cells = list(occupancy.places[cluster])
         self.names = tuple(cell.address for cell in self.cells)
         self._order = VirtualNodeOrder(self.cells, self.names, self.gpus, len(hardware.topology.groups))
         self._cluster = cluster
-        self._changes = self._rebindings = -1  # of `CellOccupancy` when the nodes were last read
+        self._changes, self._hardware_key = -1, _Hardware(-1)  # when the nodes were last read
         self._held: HeldNodes | None = None
         self._bindings: VirtualNodeBindings | None = None
 
@@ -63,19 +77,26 @@ class VirtualNodes:
     def bindings(self) -> VirtualNodeBindings:
         """The nodes as the cells are now; the same object while they are the same.
 
-        O(nodes x levels), or O(1) if no gang of the VC has changed its cells since the last call and no hardware is bad.
+        O(nodes x levels), or O(levels) if no gang of the VC has changed its cells since the last call, and hardware that is bad leads
+        to no other bindings.
         """
-        changes, rebindings = self._occupancy.changes[self._cluster], self._occupancy.rebindings
+        changes, hardware = self._occupancy.changes[self._cluster], self._hardware_now()
         if self._held is None or changes != self._changes:
             self._changes, self._held, self._bindings = changes, self._held_now(), None
-        if self._bindings is None or rebindings != self._rebindings:
-            found, self._rebindings = self._read(self._held), rebindings
+        if self._bindings is None or hardware != self._hardware_key:
+            found, self._hardware_key = self._read(self._held), hardware
             if self._bindings is None or not self._bindings.equals(found):
                 self._bindings = found
         return self._bindings
 
+    def _hardware_now(self) -> _Hardware:
+        occupancy = self._occupancy
+        if not occupancy.clusters.cells.bad.nodes:
+            return _Hardware(occupancy.health_changes)
+        return _Hardware(occupancy.health_changes, self._tree.binding_changes, self._short)
+
     def _read(self, held: HeldNodes) -> VirtualNodeBindings:
-        number = np.concatenate([view.hardware for view in self._views])
+        number = np.concatenate([view.hardware for view in self._tree.node_views])
         row = self._rows_now(number)
         usable = self._usable_now(row) & ~self._short_now(row)
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
@@ -126,12 +147,20 @@ class VirtualNodes:
         Without them the policy of the VC would count on more nodes than it can have, and jobs would lose their cells to one that
         cannot start.
         """
-        found, cells = np.zeros(len(row), np.bool_), self._occupancy.clusters.cells
-        for (chain_name, level), at in self._preassigned.items() if cells.bad.nodes else ():
-            short = cells.chains[chain_name].short(self._cluster)[level]
+        found = np.zeros(len(row), np.bool_)
+        for at, short in zip(self._preassigned.values(), self._short, strict=False):
             unbound = at[row[at] < 0]
             found[unbound[max(len(unbound) - short, 0) :]] = True
         return found
+
+    @property
+    def _short(self) -> tuple[int, ...]:
+        """For each item of `_preassigned` how many unused cells lack healthy hardware; () while all hardware is healthy."""
+        cells = self._occupancy.clusters.cells
+        if not cells.bad.nodes:
+            return ()
+        of_chain = {name: cells.chains[name].short(self._cluster) for name, _ in self._preassigned}
+        return tuple([of_chain[name][level] for name, level in self._preassigned])
 
     def _possible_now(self, unbound: Sequence[int]) -> dict[int, frozenset[str]]:
         """Return the hardware to which nodes can be bound that are below a bound cell."""

@@ -37,6 +37,7 @@ class NodeView:
     Attributes:
         cells: Node cells, and topmost cells below the node level, by row.
         hardware: The number of the physical cell to which each virtual one is bound, shape (cells,); -1: none.
+        changes: How often one of these, or its health, has been set.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -49,6 +50,7 @@ class NodeView:
         self._all_counts = self._all_used.data
         self._healthy = np.ones(len(cells), np.bool_)
         self.hardware = np.full(len(cells), -1, np.int64)
+        self.changes = 0
         self._node: list[str] = [cell.nodes[0] if isinstance(cell, PhysicalCell) else "" for cell in cells]
         self._order = np.arange(len(cells))
         self._base = int(self._total.max(initial=0)) + 1
@@ -72,6 +74,7 @@ class NodeView:
         self._healthy[row] = cell is None or cell.healthy
         self._node[row] = cell.nodes[0] if cell else ""
         self.hardware[row] = cell.number if cell else -1
+        self.changes += 1
 
     def choose(self, sizes: Sequence[int], priority: int, suggested: Set[str] | None) -> Chosen:
         """Choose a node for each pod, in the order of the view: a node is left as soon as the next pod does not fit there.

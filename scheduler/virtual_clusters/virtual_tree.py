@@ -42,6 +42,11 @@ class VirtualTree:
         """All views, those of the pinned cells last."""
         return *self.views.values(), *self.pinned_views.values()
 
+    @property
+    def binding_changes(self) -> int:
+        """How often its nodes have been bound to hardware, or released, or their hardware has become bad or healthy."""
+        return sum([view.changes for view in self.node_views])
+
     def places(self) -> dict[VirtualCell, int]:
         """Return the place of each cell among those of all views. O(cells)."""
         nodes = [cell for view in self.node_views for cell in view.cells if isinstance(cell, VirtualCell)]

@@ -17,6 +17,7 @@ from tests.scheduler.tenants.shared_cluster import (
     CONFIG,
     DECLARED,
     GPUS,
+    LEAVES,
     Drawn,
     cluster_of,
     drawn_jobs,
@@ -26,9 +27,12 @@ from tests.scheduler.tenants.shared_cluster import (
 from tests.scheduler.tenants.test_virtual_cluster_rule import FIFO, LAS, replayed, small_jobs
 from tiresias.scheduler.model import JobState, Plan, Snapshot
 from tiresias.scheduler.pool_decisions import PoolDecision
+from tiresias.scheduler.tenants import virtual_cluster_rule
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.gpu_quotas import GpuQuotas
+from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
 from tiresias.scheduler.tenants.private_clusters import PrivateClusters
+from tiresias.scheduler.tenants.tenant_decision import TenantDecision
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
@@ -90,15 +94,19 @@ def test_the_parts_of_a_decision_are_those_of_its_snapshot(
     rule, tenants = kind(DECLARED), tenants_of(LAS)
     snapshots = [cluster_of(snapshot_of, drawn) for drawn in sequence]
     decided = [rule.decide(snapshot, tenants) for snapshot in snapshots]
-    _with_bad_nodes(rule, snapshots[0], usable, tenants)
+    rule.decide(with_nodes(snapshots[0], usable), tenants)
     for snapshot, (plan, parts) in zip(snapshots, decided, strict=True):
         expected, others = kind(DECLARED).decide(snapshot, tenants)
         assert shown(plan) == shown(expected)
         assert list(map(shown_part, parts)) == list(map(shown_part, others))
 
 
-def _with_bad_nodes(rule: TenantRule, snapshot: Snapshot, usable: list[bool], tenants: Sequence[TenantPolicy]) -> None:
-    rule.decide(replace(snapshot, nodes=replace(snapshot.nodes, usable=np.array(usable, np.bool_))), tenants)
+def with_nodes(snapshot: Snapshot, usable: Sequence[bool]) -> Snapshot:
+    """Return the snapshot with these nodes usable. Others have nothing free."""
+    nodes, free = snapshot.nodes, snapshot.nodes.free.amount.copy()
+    healthy = np.array(usable, np.bool_)
+    free[~healthy] = 0.0
+    return replace(snapshot, nodes=replace(nodes, usable=healthy, free=replace(nodes.free, amount=free)))
 
 
 def later(snapshot: Snapshot, seconds: float) -> Snapshot:
@@ -133,18 +141,67 @@ def new() -> VirtualClusterRule:
     return VirtualClusterRule(DECLARED)
 
 
+@many
+@given(
+    sequence=st.lists(drawn_jobs, min_size=1, max_size=4),
+    usable=st.lists(st.booleans(), min_size=6, max_size=6),
+    policy=st.sampled_from([FIFO, LAS, LIMITED]),
+    seconds=st.sampled_from([1.0, 30.0]),
+)
+def test_where_hardware_is_bad_a_kept_decision_is_the_one_that_would_be_made(
+    snapshot_of: Any, sequence: list[list[Drawn]], usable: list[bool], policy: dict[str, Any], seconds: float
+) -> None:
+    """A rule that keeps nothing of the decision before decides the same from the same cells."""
+    kept, other, tenants = new(), new(), tenants_of(policy)
+    for snapshot in (with_nodes(cluster_of(snapshot_of, drawn), usable) for drawn in sequence):
+        for after in (snapshot, later(snapshot, seconds), later(snapshot, 2 * seconds)):
+            plan, parts = kept.decide(after, tenants)
+            expected, others = decided_anew(other, after, tenants)
+            assert shown(plan) == shown(expected)
+            assert list(map(shown_part, parts)) == list(map(shown_part, others))
+
+
+def decided_anew(
+    rule: VirtualClusterRule, snapshot: Snapshot, tenants: Sequence[TenantPolicy]
+) -> tuple[Plan, tuple[PoolDecision, ...]]:
+    """Decide as if the snapshot differed from the one before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(virtual_cluster_rule, "differ_in_times_only", lambda *_: False)
+        return rule.decide(snapshot, tenants)
+
+
 def words_of(plan: Plan, row: int) -> str:
     assert plan.standing
     return plan.standing.of(row)
 
 
+ONE_STARTS = (Drawn("two", 2, JobState.RUNNING, 20.0, 0, True), Drawn("two", 8, JobState.WAITING, 0.0, 0, False))
+
+
 def test_decisions_are_kept_until_a_time_counts(snapshot_of: Any) -> None:
     """One job of `two` runs on its rack, and another one starts on the node next to it; then the first sinks a queue."""
-    drawn = [Drawn("two", 2, JobState.RUNNING, 20.0, 0, True), Drawn("two", 8, JobState.WAITING, 0.0, 0, False)]
-    snapshot, rule, tenants = cluster_of(snapshot_of, drawn), new(), tenants_of(LAS)
+    snapshot, rule, tenants = cluster_of(snapshot_of, ONE_STARTS), new(), tenants_of(LAS)
     _, (_, first, _) = rule.decide(snapshot, tenants)
     _, (_, again, _) = rule.decide(later(snapshot, 1.0), tenants)
     assert again.plan.actions is first.plan.actions
     assert again.snapshot.time == first.snapshot.time + 1.0
     _, (_, sunk, _) = rule.decide(later(snapshot, 20.0), tenants)
     assert sunk.plan.queue.tolist() != first.plan.queue.tolist()
+
+
+@pytest.mark.parametrize("bad", [None, 5])
+def test_starts_are_bound_once_while_only_times_change(
+    snapshot_of: Any, monkeypatch: pytest.MonkeyPatch, bad: int | None
+) -> None:
+    """`bad`: a node that is down, on which no start depends."""
+    snapshot = with_nodes(cluster_of(snapshot_of, ONE_STARTS), [row != bad for row in range(len(LEAVES))])
+    rule, bind, bound = new(), HardwareBinding.run, list[Sequence[TenantDecision]]()
+
+    def run(binding: HardwareBinding, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
+        bound.append(decisions)
+        return bind(binding, decisions)
+
+    monkeypatch.setattr(HardwareBinding, "run", run)
+    for seconds in (0.0, 1.0, 20.0):
+        rule.decide(later(snapshot, seconds), tenants_of(LAS))
+    assert len(bound) == 2, "once at first, and once as a job has sunk a queue"
