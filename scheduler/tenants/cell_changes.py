@@ -15,7 +15,7 @@ from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import closest
-from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
+from tiresias.scheduler.virtual_clusters.placement_search import NO_LIMITS, ChosenSearch, FoundPlacement, OnlyNodes
 
 ChosenNodes = Sequence[tuple[VirtualCell, int]]  # virtual nodes with the number of GPUs on each
 
@@ -83,14 +83,18 @@ class CellChanges:
         self._undo.append(partial(self._occupancy.weigh, group, -weight))
 
     def search(
-        self, chosen: ChosenNodes, suggested: Set[str] | None, refused: Set[PhysicalCell] = frozenset()
+        self,
+        chosen: ChosenNodes,
+        suggested: Set[str] | None,
+        refused: Set[PhysicalCell] = frozenset(),
+        only: OnlyNodes = NO_LIMITS,
     ) -> ChosenSearch:
-        """Return the search for the hardware of virtual nodes. `refused`: GPUs that may not be used.
+        """Return the search for the hardware of virtual nodes. Arguments as of `ChosenSearch`.
 
         The largest cells choose first. Otherwise a small one could take a part of what was freed for a large one.
         """
         pods = [_nearest_leaves(*each) for each in sorted(chosen, key=lambda each: -each[0].preassigned.level)]
-        return ChosenSearch(self._clusters.gangs, pods, suggested, refused)
+        return ChosenSearch(self._clusters.gangs, pods, suggested, refused, only)
 
     def concerns(self, name: str, search: ChosenSearch) -> bool:
         """Return whether the weight of an opportunistic gang can change what a search finds."""

@@ -17,13 +17,14 @@ from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_re
 from tiresias.scheduler.tenants.held_parts import parts_of_gpus
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
 from tiresias.scheduler.tenants.selected_nodes import SelectedNodes
+from tiresias.scheduler.tenants.shared_nodes import SharedNodes
 from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE
 from tiresias.scheduler.tenants.sparing_starts import PreemptingStart, SparingStarts
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
 from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
-from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
+from tiresias.scheduler.virtual_clusters.placement_search import NO_LIMITS, FoundPlacement, OnlyNodes
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +88,7 @@ class HardwareBinding:
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
         self._preempting: list[PreemptingStart] = []
+        self._shared = SharedNodes()
         self._selected: SelectedNodes | None = None  # None: no hardware is bad
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
@@ -171,6 +173,7 @@ class HardwareBinding:
                 return
             self._changes.take_back(first)
         found.covered.add(job)
+        self._shared.keep(self._snapshot.jobs.request[self._row[job]], chosen)
         self._changes.weigh(job, COVERED - MOVABLE)
 
     def _leaves_healthy_nodes(self, at: int) -> bool:
@@ -191,24 +194,47 @@ class HardwareBinding:
     def _bind(
         self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes, at: int
     ) -> None:
-        """Start a waiting job on hardware for its cells. `at`: its place among the selected jobs."""
+        """Start a waiting job on hardware for its cells, if there is some that also suits the jobs for which GPUs of the same virtual
+        nodes are kept free, else on any. `at`: its place among the selected jobs."""
+        suit_others = self._shared.nodes_of(chosen, found.demand)
+        is_bound = bool(suit_others) and self._bind_on(found, victims, job, chosen, at, suit_others)
+        if not is_bound and not self._bind_on(found, victims, job, chosen, at):
+            found.unbound.add(job)
+
+    def _bind_on(
+        self,
+        found: GuaranteedStarts,
+        victims: OpportunisticVictims,
+        job: str,
+        chosen: ChosenNodes,
+        at: int,
+        only: OnlyNodes = NO_LIMITS,
+    ) -> bool:
+        """Start a waiting job on hardware for its cells. False, and nothing has changed: there is none.
+
+        Args:
+            found: What has been found for the jobs before it.
+            victims: Finds the hardware.
+            job: Its id.
+            chosen: Its virtual nodes.
+            at: Its place among the selected jobs.
+            only: For virtual nodes that may be bound to some nodes only: the names of these.
+        """
         row = self._row[job]
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple([(1, gpus) for _, gpus in chosen]))
         suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
-        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
+        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type), only)
         bound = victims.bind(gang, search, request)
         if bound is None:
-            found.unbound.add(job)
-            return
+            return False
         placement, preempted = bound.found, [] if self._free_only(row) else bound.victims
         start = self._named(job, placement)
         possible = _is_on(start, suggested) and self._suits(request, start) and self._may_be_freed(placement, row)
         possible = possible and self._leaves_healthy_nodes(at)
         if not possible or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
-            found.unbound.add(job)
-            return
+            return False
         victims.preempt(preempted)
         now = not preempted and _are_free(placement, start)
         now = now and found.demand.free_now([name for name, _ in start.nodes])
@@ -216,6 +242,7 @@ class HardwareBinding:
         found.preempted |= dict.fromkeys(preempted, job)
         if preempted and len(start.nodes) == 1 and self._may_spare(row):
             self._preempting.append(PreemptingStart(start, request, preempted))
+        return True
 
     def _named(self, job: str, placement: FoundPlacement) -> Start:
         """Return the start by the names of its nodes, with the type of the owned cell and the GPUs of each part there."""

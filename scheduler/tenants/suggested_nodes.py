@@ -19,6 +19,10 @@ class SuggestedNodes(Set[str]):
     def __init__(self, row: Mapping[str, int], chosen: Bools) -> None:
         self._row, self._chosen = row, chosen
 
+    def also(self, other: SuggestedNodes) -> SuggestedNodes:
+        """Return those of these nodes that others contain, too. They have the same rows."""
+        return SuggestedNodes(self._row, self._chosen & other._chosen)
+
     def __contains__(self, name: object) -> bool:
         row = self._row.get(name)  # type: ignore[call-overload] # any object may be asked for
         return row is not None and bool(self._chosen[row])

@@ -7,11 +7,11 @@ nodes are avoided by backtracking, and where that fails by splitting further cel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, ToBind
-from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
 from tiresias.scheduler.virtual_clusters.cell_list import FreeCellDraft, opportunistic_of
 
@@ -28,6 +28,7 @@ class BindingSearch:
         bindings: The result: physical leaves by virtual leaf.
         one_by_one: Whether each further split is checked against what the cells before it have left.
         refused: Leaves that may not be used.
+        only: For virtual cells that may be bound to some nodes only: the names of these.
         picked: The cells to which preassigned ones are bound, as far as a further split was necessary for one of them.
     """
 
@@ -38,6 +39,7 @@ class BindingSearch:
     bindings: Bindings
     one_by_one: bool = False
     refused: Set[PhysicalCell] = frozenset()
+    only: Mapping[VirtualCell, Set[str]] = field(default_factory=dict)
     picked: list[PhysicalCell] = field(default_factory=list)
     split_further: bool = False
 
@@ -146,6 +148,8 @@ class BindingSearch:
         return usable if suggested is None else [cell for cell in usable if not suggested.isdisjoint(cell.nodes)]
 
     def _match_below(self, to_bind: ToBind, cell: PhysicalCell) -> bool:
+        if to_bind.cell in self.only and self.only[to_bind.cell].isdisjoint(cell.nodes):
+            return False
         if cell.level == LEAF_LEVEL:
             self.bindings[to_bind.cell] = cell
             return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
@@ -22,6 +22,10 @@ from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import chosen_leaves
 from tiresias.scheduler.virtual_clusters.node_view import NodeView
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
+
+
+OnlyNodes = Mapping[VirtualCell, Set[str]]  # names of the nodes to which single virtual cells may be bound
+NO_LIMITS: OnlyNodes = {}
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ class ChosenSearch:
         virtual: The virtual leaves of each pod.
         suggested: Names of allowed nodes; None: all.
         refused: Physical leaves that may not be used.
+        only: For virtual cells that may be bound to some nodes only: the names of these.
     """
 
     def __init__(
@@ -112,8 +117,9 @@ class ChosenSearch:
         virtual: list[list[VirtualCell]],
         suggested: Set[str] | None,
         refused: Set[PhysicalCell] = frozenset(),
+        only: OnlyNodes = NO_LIMITS,
     ) -> None:
-        self._gangs, self._virtual, self._suggested, self._refused = gangs, virtual, suggested, refused
+        self._gangs, self._virtual, self._limits = gangs, virtual, (suggested, refused, only)
         self._chains = tuple(dict.fromkeys(pod[0].chain.name for pod in virtual))
         unused = any(pod[0].preassigned.priority < MIN_GUARANTEED for pod in virtual)  # each pod is in one cell
         self.takes_cells = unused or not all(gangs.cells.chains[chain].is_safe for chain in self._chains)
@@ -126,7 +132,7 @@ class ChosenSearch:
         for chain in self._chains:
             paths = binding_paths(pod for pod in self._virtual if pod[0].chain.name == chain)
             self._paths[chain] = paths
-            bindings = _bindings(self._gangs, chain, paths, self._suggested, self._refused)
+            bindings = _bindings(self._gangs, chain, paths, *self._limits)
             if bindings is None:
                 return None
             found |= bindings
@@ -135,7 +141,7 @@ class ChosenSearch:
     def most_gpus_first(self) -> ChosenSearch | None:
         """Return a search in which the pods with the most leaves choose first; None where that is the order already."""
         pods = sorted(self._virtual, key=len, reverse=True)
-        return None if pods == self._virtual else ChosenSearch(self._gangs, pods, self._suggested, self._refused)
+        return None if pods == self._virtual else ChosenSearch(self._gangs, pods, *self._limits)
 
     def compares(self, leaf: PhysicalCell) -> bool:
         """Return whether the use of a GPU by opportunistic jobs can change what `run` has found. O(levels)."""
@@ -158,16 +164,17 @@ def _bindings(
     paths: BindingPaths,
     suggested: Set[str] | None,
     refused: Set[PhysicalCell] = frozenset(),
+    only: OnlyNodes = NO_LIMITS,
 ) -> Bindings | None:
     """Search for physical cells.
 
     Further splits for bad hardware can take cells that other VCs own. A gang that starts at once is then preempted lazily. One that
     is to reserve cells is searched for once more, cell by cell.
     """
-    found = _search_for(gangs, chain, paths, suggested, refused, one_by_one=False)
+    found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=False)
     if found is None or _may_be_taken(gangs, chain, found):
         return found.bindings if found else None
-    found = _search_for(gangs, chain, paths, suggested, refused, one_by_one=True)
+    found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True)
     return found.bindings if found and _may_be_taken(gangs, chain, found) else None
 
 
@@ -177,12 +184,13 @@ def _search_for(
     paths: BindingPaths,
     suggested: Set[str] | None,
     refused: Set[PhysicalCell],
+    only: OnlyNodes,
     *,
     one_by_one: bool,
 ) -> BindingSearch | None:
     state = gangs.cells.chains[chain]
     owned = list(state.all_owned_free)
-    found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one, refused)
+    found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one, refused, only)
     return found if found.run(paths) else None
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.scheduler.tenants.shared_cluster import CONFIG, DECLARED, GPUS, LEAVES, tenants_of, with_clusters
 from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
@@ -130,3 +131,28 @@ def test_a_job_is_preempted_if_another_start_needs_its_gpus_as_well(snapshot_of:
     plan = decided(shown(snapshot_of, [*jobs, *new], ["one", *[OUTSIDE] * 6, "one", "one"], ["node", *[""] * 6]))
     assert [each.job for each in plan.preemptions] == ["outside"]
     assert {start.nodes for start in plan.reserved} == {(("n0", 1),)}
+
+
+def test_a_start_leaves_the_hardware_that_a_job_needs_for_which_gpus_are_kept_free(
+    snapshot_of: Any,
+) -> None:
+    """The rack n0 to n2 is bound to the leaf of `one`, and n0 is in use. Two free GPUs are kept for `beyond`, which needs `fast`,
+    and `waits` uses the other six. On n1 `beyond` cannot run: `waits` would be preempted for it, and started there again."""
+    fast = Request(features=frozenset({"fast"}))
+    jobs = [running(snapshot_of, "held", 0, GPUS), replace(running(snapshot_of, "beyond", 3, 2), request=fast)]
+    nodes = [
+        snapshot_of.Node(gpus=GPUS, leaf=at // 3, features=fast.features if at > 1 else frozenset()) for at in range(6)
+    ]
+    waits = snapshot_of.Job("waits", 6, submit=90.0)
+    held = running(snapshot_of, "waits", 1, 4)
+    rule = VirtualClusterRule([DeclaredTenant("one", (DeclaredCells("leaf", 1),))])
+    tenants = [each for each in tenants_of(LAS) if each.name != "two"]
+
+    def decide(last: Any, *cells: str) -> Plan:
+        state = with_clusters(snapshot_of([*jobs, last], nodes, NOW), ["one"] * 3)
+        state = replace(state, allocations=replace(state.allocations, owned_cell=("leaf", "", *cells)))
+        return rule.decide(state, tenants)[0]
+
+    (start,) = decide(waits).starts
+    assert sorted(start.nodes) == [("n1", 4), ("n2", 2)]
+    assert not decide(replace(held, gpus=6, placement=((1, 4), (2, 2))), "leaf", "leaf").preemptions
