@@ -60,19 +60,12 @@ class CellReasons:
         if start := self._starts_in_cells.get(job):
             return self._being_freed(cluster, start)
         why = self._plan.why.get(row)
-        if why is not None and why.code == ReasonCode.NEVER_FITS and not self._is_opportunistic(row):
-            return Reason(ReasonCode.UNFIT_CELLS, cluster.name)
         if why is not None and why.code not in _OF_CELLS:
             return None
         if job in self._reserved:
             return None
         found = self._in_use(cluster, int(self._snapshot.jobs.gpus[row]))
         return None if why is not None and found.amount - found.in_use >= found.needed else found
-
-    def _is_opportunistic(self, row: int) -> bool:
-        """Return whether the job may run beyond the cells; if not, only what its VC owns was tried."""
-        may = self._snapshot.jobs.opportunistic
-        return may is None or bool(may[row])
 
     def _being_freed(self, cluster: VirtualClusterReport, start: Start) -> Reason | None:
         users = {node: self._preempted_on(node) for node, _ in start.nodes}

@@ -194,8 +194,10 @@ class HardwareBinding:
     def _bind(
         self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes, at: int
     ) -> None:
-        """Start a waiting job on hardware for its cells, if there is some that also suits the jobs for which GPUs of the same virtual
-        nodes are kept free, else on any. `at`: its place among the selected jobs."""
+        """Start a waiting job on hardware for its cells. `at`: its place among the selected jobs.
+
+        Hardware comes first that also suits the jobs for which GPUs of the same virtual nodes are kept free.
+        """
         suit_others = self._shared.nodes_of(chosen, found.demand)
         is_bound = bool(suit_others) and self._bind_on(found, victims, job, chosen, at, suit_others)
         if not is_bound and not self._bind_on(found, victims, job, chosen, at):

@@ -27,7 +27,7 @@ class SharedNodes:
                 self._kept.setdefault(cell, []).append((request, gpus))
 
     def nodes_of(self, chosen: ChosenNodes, demand: HardwareDemand) -> dict[VirtualCell, SuggestedNodes]:
-        """Return the hardware that suits all jobs for which GPUs of a chosen virtual node are kept free; all does for the others."""
+        """Return the hardware that suits all jobs for which GPUs of a chosen virtual node are kept free. Others may have any."""
         suit = {cell: self._suiting(cell, demand) for cell, _ in chosen}
         return {cell: nodes for cell, nodes in suit.items() if nodes is not None}
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tiresias.scheduler.idle_pools import unchanged
 from tiresias.scheduler.model import Effect, Ints, Jobs, JobState, Plan, Preempt, Resize, Snapshot
+from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.pool_decisions import JoinedStanding, PoolDecisions
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import CONFINED
@@ -110,7 +111,7 @@ def _reasons(
     rest: PoolDecisions,
 ) -> dict[int, Reason]:
     """Return the reasons of the first part that has one, and why running jobs have no guarantee."""
-    found = _confined(snapshot.jobs, rest) | rest.why() | owners.why()
+    found = _confined(snapshot.jobs, rest) | rest.why() | owners.why() | _unfit(snapshot, of_jobs, owners)
     found |= {row_of[job]: Reason(ReasonCode.UNBOUND, of_jobs.name(row_of[job])) for job in guaranteed.unbound}
     placed = guaranteed.placed | {start.job for part in rest.busy for start in part.plan.starts}
     for job in placed:
@@ -129,6 +130,17 @@ def _confined(jobs: Jobs, rest: PoolDecisions) -> dict[int, Reason]:
         return {}
     waits = rest.ranks.pooled.inside & (jobs.state == JobState.WAITING) & ~jobs.opportunistic
     return dict.fromkeys(np.flatnonzero(waits).tolist(), CONFINED)
+
+
+def _unfit(snapshot: Snapshot, of_jobs: JobTenants, owners: PoolDecisions) -> dict[int, Reason]:
+    """Return the reason of the waiting jobs that fit no cells as these are bound now, and fit other nodes if all are free."""
+    parts = ((part.pool.jobs, part.plan.why.items()) for part in owners.busy)
+    never = [int(rows[at]) for rows, whys in parts for at, why in whys if why.code == ReasonCode.NEVER_FITS]
+    if not never:
+        return {}
+    placer, jobs = Placer(snapshot), snapshot.jobs
+    fit = [row for row in never if placer.possible(placer.kind(jobs.request[row]), int(jobs.gpus[row]))]
+    return {row: Reason(ReasonCode.UNFIT_CELLS, of_jobs.name(row)) for row in fit}
 
 
 def _why_opportunistic(job: str, cluster: str, guaranteed: GuaranteedStarts) -> Reason:

@@ -77,8 +77,8 @@ class VirtualNodes:
     def bindings(self) -> VirtualNodeBindings:
         """The nodes as the cells are now; the same object while they are the same.
 
-        O(nodes x levels), or O(levels) if no gang of the VC has changed its cells since the last call, and hardware that is bad leads
-        to no other bindings.
+        O(nodes x levels), or O(levels) if since the last call no gang of the VC has changed its cells, and bad hardware has not
+        changed its bindings.
         """
         changes, hardware = self._occupancy.changes[self._cluster], self._hardware_now()
         if self._held is None or changes != self._changes:

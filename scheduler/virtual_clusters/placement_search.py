@@ -23,7 +23,6 @@ from tiresias.scheduler.virtual_clusters.leaf_choice import chosen_leaves
 from tiresias.scheduler.virtual_clusters.node_view import NodeView
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
 
-
 OnlyNodes = Mapping[VirtualCell, Set[str]]  # names of the nodes to which single virtual cells may be bound
 NO_LIMITS: OnlyNodes = {}
 

@@ -116,7 +116,7 @@ def test_a_job_that_fits_no_cells_of_its_virtual_cluster(snapshot_of: Any, may_b
     plan, _ = rule.decide(snapshot, tenants_of(dict.fromkeys(("prod-a", OUTSIDE), CONFIG)))
     report = rule.report(trees=False)
     assert report is not None
-    found = CellReasons(plan, snapshot, report, ()).of(0)
+    found = CellReasons(plan, snapshot, report, ()).of(0) or plan.why.get(0)
     assert bool(plan.starts) == may_be_opportunistic
     assert (found and in_words(found)) == (
         None
@@ -124,6 +124,24 @@ def test_a_job_that_fits_no_cells_of_its_virtual_cluster(snapshot_of: Any, may_b
         else "waits: no cells of virtual cluster prod-a fit what it asks for: it can only run opportunistically, where that is "
         "permitted and enough GPUs are idle"
     )
+
+
+@pytest.mark.parametrize("feature", ["fast", "unknown"])
+def test_a_job_that_its_virtual_cluster_has_no_nodes_for_at_the_moment(snapshot_of: Any, feature: str) -> None:
+    """The node of `prod-a` is bound to n0. The nodes with the feature `fast` are in use by jobs that are never preempted."""
+    nodes = [snapshot_of.Node(gpus=GPUS, features=frozenset({"fast"} if at else ())) for at in range(2)]
+    jobs = [snapshot_of.Job("holds", 1, JobState.RUNNING, placement=((0, 1),))]
+    jobs += [snapshot_of.Job("other", GPUS, JobState.RUNNING, movable=False, placement=((1, GPUS),))]
+    jobs += [snapshot_of.Job("waits", 1, request=Request(features=frozenset({feature})))]
+    snapshot = with_clusters(snapshot_of(jobs, nodes), ["prod-a", OUTSIDE, "prod-a"])
+    snapshot = replace(snapshot, allocations=replace(snapshot.allocations, owned_cell=("node", "")))
+    rule = VirtualClusterRule([DeclaredTenant("prod-a", (DeclaredCells("node", 1),))])
+    plan, _ = rule.decide(snapshot, tenants_of(dict.fromkeys(("prod-a", OUTSIDE), CONFIG)))
+    report = rule.report(trees=False)
+    assert report is not None
+    reason = CellReasons(plan, snapshot, report, ()).of(2) or plan.why[2]
+    begin = "waits: no cells of virtual cluster prod-a fit" if feature == "fast" else "can never run here: no nodes"
+    assert in_words(reason).startswith(begin)
 
 
 @pytest.mark.parametrize(
