@@ -54,6 +54,7 @@ class CellHolders:
         self.row_of, self._kept = row_of, kept or KeptHolderRows()
         self.bindings = {name: nodes[name].bindings for name in owners}
         self._total = [nodes[name].total for name in owners]
+        self._gpus = [nodes[name].gpus for name in owners]
         held = [each.held for each in self.bindings.values()]
         self.rows = self._kept.of(owners, held, row_of)
         self.count: Ints = np.concatenate([each.count for each in held])
@@ -77,6 +78,13 @@ class CellHolders:
         """Where the virtual nodes with jobs of each VC are in `job`."""
         ends = np.cumsum([len(each.held.at) for each in self.bindings.values()]).tolist()
         return {name: slice(first, end) for name, first, end in zip(self.bindings, (0, *ends), ends, strict=False)}
+
+    def are_bound(self, gpus: Ints) -> Bools:
+        """Return the nodes all of whose GPUs belong to virtual nodes that are bound, shape (nodes,). `gpus`: those of each node."""
+        row, own = (np.concatenate(each) for each in ([one.row for one in self.bindings.values()], self._gpus))
+        here = row >= 0
+        found: Bools = np.bincount(row[here], own[here], len(gpus)) >= gpus
+        return found
 
     def gpus(self) -> PooledGpus:
         """Return what the VCs own, and what the jobs hold of it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -21,15 +23,18 @@ class HardwareRows:
         pinned: The names of those in pinned cells.
     """
 
-    def __init__(self, snapshot: Snapshot, removable: Bools, pinned: Set[str] = frozenset()) -> None:
+    def __init__(
+        self, snapshot: Snapshot, removable: Bools, pinned: Set[str], are_bound: Callable[[Ints], Bools]
+    ) -> None:
         """Start with what the snapshot shows.
 
         Args:
             snapshot: Jobs, nodes and allocations.
             removable: The jobs without guarantee that release their GPUs or may be preempted, shape (jobs,).
             pinned: The nodes in pinned cells, to which no other cells can be bound.
+            are_bound: As `CellHolders.are_bound`.
         """
-        self._snapshot, self._removable, self.pinned = snapshot, removable, pinned
+        self._snapshot, self._removable, self.pinned, self._are_bound = snapshot, removable, pinned, are_bound
         self._allocations, self.nodes = snapshot.allocations, snapshot.nodes
 
     @cached_property
@@ -50,12 +55,12 @@ class HardwareRows:
         return frozenset[str]().union(*set(self.nodes.features))
 
     @cached_property
-    def unpinned_features(self) -> frozenset[str]:
-        """The features of all nodes outside of pinned cells."""
-        if not self.pinned:
-            return self.all_features
-        features = zip(self.nodes.name, self.nodes.features, strict=True)
-        return frozenset[str]().union(*{each for name, each in features if name not in self.pinned})
+    def free_features(self) -> Mapping[str, int]:
+        """On how many nodes each feature is: of the usable ones outside of pinned cells to which a virtual node can be bound."""
+        free = self.nodes.usable & ~self._are_bound(self.nodes.gpus)
+        if self.pinned:
+            free &= np.fromiter((name not in self.pinned for name in self.nodes.name), np.bool_, len(self.nodes))
+        return counted_features(compress(self.nodes.features, free.tolist()))
 
     def held(self, job: Ints, node: Ints, gpus: Ints) -> Floats:
         """Return the CPUs and MiB that belong to some of the GPUs that jobs hold on nodes; 0 where they hold none there.
@@ -88,3 +93,11 @@ class HardwareRows:
         key = held.job[rows] * len(self.nodes) + held.node[rows]
         order = stable_order(key)
         return key[order], held.resources.amount[rows[order], :COUNTED]
+
+
+def counted_features(nodes: Iterable[frozenset[str]]) -> Mapping[str, int]:
+    """Return on how many nodes each feature is. `nodes`: the features of each node; few of them differ."""
+    found = Counter[str]()
+    for features, count in Counter(nodes).items():
+        found.update(dict.fromkeys(features, count))
+    return found

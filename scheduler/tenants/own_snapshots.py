@@ -58,7 +58,7 @@ class OwnSnapshots:
         self._trained = snapshot.trained
         self._columns_of: dict[str, _OwnColumns] = {}
         self._jobs_of: dict[str, Jobs] = {}
-        self.hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned)
+        self.hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned, holders.are_bound)
 
     @cached_property
     def _names_hardware(self) -> bool:

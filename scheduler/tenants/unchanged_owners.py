@@ -76,4 +76,13 @@ def _with_other_nodes(now: OwnersView, before: OwnersView) -> Bools:
     row = np.concatenate([each.row for each in bindings.values()])
     owner = np.repeat(np.arange(len(count)), count)
     found[owner[(row >= 0) & differs[row]]] = True
+    found |= _with_other_features(one, other, np.bincount(owner[row < 0], minlength=len(count)))
+    return found
+
+
+def _with_other_features(one: HardwareRows, other: HardwareRows, unbound: Ints) -> Bools:
+    """Return the VCs whose unbound virtual nodes have other features. `unbound`: their number in each VC."""
+    now, before, found = one.free_features, other.free_features, np.zeros(len(unbound), np.bool_)
+    for name in (now.keys() | before.keys()) if now != before else ():
+        found |= np.minimum(now.get(name, 0), unbound) != np.minimum(before.get(name, 0), unbound)
     return found

@@ -11,7 +11,8 @@ that a request of two nodes or more uses whole nodes only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -22,7 +23,7 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_rows import CellRows
-from tiresias.scheduler.tenants.hardware_rows import HardwareRows
+from tiresias.scheduler.tenants.hardware_rows import HardwareRows, counted_features
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, VirtualNodeBindings
 from tiresias.scheduler.tenants.virtual_node_order import VirtualNodeOrder
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
@@ -179,22 +180,30 @@ class VirtualNodes:
         return frozenset([name for name in cell.nodes if leaves[name][0].host.virtual is None])
 
     def features(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
-        """Return the features of each node, in their order: of its hardware, else of all to which it can be bound.
+        """Return the features of each node, in their order: of its hardware, else of hardware to which it can be bound.
 
-        These are the nodes below the cell above it that is bound, else those outside of pinned cells.
+        This is below the cell above it that is bound, else outside of pinned cells, and no virtual node is bound to it. At most as
+        many nodes have a feature as such hardware does. These are the last ones, as most jobs take the first ones.
         """
         features = hardware.nodes.features
         if len(hardware.all_features) == 0:
             return (frozenset(),) * len(self.cells)
-        order, possible = bindings.ordered.order, bindings.possible
-        below = {each: self._features_of(each, features) for each in dict.fromkeys(possible.values())}
-        unbound = {at: below[each] for at, each in possible.items()}
-        places = zip(order.tolist(), bindings.row[order].tolist(), strict=True)
-        any_node = hardware.unpinned_features
-        return tuple([features[row] if row >= 0 else unbound.get(at, any_node) for at, row in places])
+        pool_of = bindings.possible.get
+        order, row = bindings.ordered.order, bindings.row
+        unbound = order[row[order] < 0].tolist()
+        free = {pool: self._counted(pool, hardware) for pool in dict.fromkeys(map(pool_of, unbound))}
+        found, used = dict[int, frozenset[str]](), Counter[frozenset[str] | None]()
+        for at in reversed(unbound):
+            pool = pool_of(at)
+            found[at] = frozenset([name for name, count in free[pool].items() if count > used[pool]])
+            used[pool] += 1
+        return tuple([found[at] if at in found else features[row[at]] for at in order.tolist()])
 
-    def _features_of(self, nodes: Set[str], features: Sequence[frozenset[str]]) -> frozenset[str]:
-        return frozenset[str]().union(*(features[self._row[name]] for name in nodes))
+    def _counted(self, pool: Set[str] | None, hardware: HardwareRows) -> Mapping[str, int]:
+        """Return on how many nodes each feature is. `pool`: their names; None: all to which any virtual node can be bound."""
+        if pool is None:
+            return hardware.free_features
+        return counted_features([hardware.nodes.features[self._row[name]] for name in pool])
 
     def last_resort(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Bools | None:
         """Return the nodes, in their order, of which all possible hardware is a last resort, shape (nodes,); None: none is known.

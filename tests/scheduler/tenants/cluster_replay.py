@@ -56,6 +56,7 @@ class ClusterReplay:
         gpus: GPUs of each node.
         failing: Moments from and to which a node is a last resort, and its row.
         sockets: Sockets of each node.
+        features: Of each node; (): none.
         decisions: Decisions made.
         opportunistic: Jobs that have started without cells.
     """
@@ -70,6 +71,7 @@ class ClusterReplay:
     gpus: int = GPUS
     sockets: int = 1
     failing: Sequence[tuple[float, float, int]] = ()
+    features: Sequence[frozenset[str]] = ()
     decisions: int = 0
     now: float = 0.0
     preemptions: int = 0
@@ -86,8 +88,10 @@ class ClusterReplay:
         """Return the jobs that have arrived and not ended, and the nodes."""
         here = [job for job in self.jobs if job.submit <= self.now and math.isnan(job.end)]
         unusable = {node for begin, end, node in self.down if begin <= self.now < end}
+        features = self.features or [frozenset[str]()] * len(self.leaves)
         nodes = [
-            self.make.Node(gpus=self.gpus, leaf=leaf, usable=at not in unusable) for at, leaf in enumerate(self.leaves)
+            self.make.Node(gpus=self.gpus, leaf=leaf, usable=at not in unusable, features=own)
+            for at, (leaf, own) in enumerate(zip(self.leaves, features, strict=True))
         ]
         shown = with_clusters(
             self.make([self._row(job) for job in here], nodes, self.now), [job.cluster for job in here]

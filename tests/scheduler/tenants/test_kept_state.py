@@ -25,7 +25,7 @@ from tests.scheduler.tenants.shared_cluster import (
     with_clusters,
 )
 from tests.scheduler.tenants.test_virtual_cluster_rule import FIFO, LAS, replayed, small_jobs
-from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
 from tiresias.scheduler.pool_decisions import PoolDecision
 from tiresias.scheduler.tenants import virtual_cluster_rule
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
@@ -81,6 +81,25 @@ def test_a_kept_rule_decides_as_a_new_one(
             rule.decide(other, tenants)
 
     ends = ClusterReplay(snapshot_of, rule, tenants, replayed(drawn, 1), compare).run()
+    assert len(ends) == len(drawn)
+
+
+@many
+@given(drawn=small_jobs, fast_nodes=st.lists(st.booleans(), min_size=6, max_size=6).filter(any), need=st.integers(2, 4))
+def test_a_kept_rule_decides_as_a_new_one_on_nodes_with_different_features(
+    snapshot_of: Any, drawn: list[tuple[str, int, int, int]], fast_nodes: list[bool], need: int
+) -> None:
+    """In each state of a replay. One of so many jobs as `need` needs the feature, and at most a node."""
+    fast, rule, tenants = frozenset({"fast"}), new(), tenants_of(FIFO)
+    jobs = replayed(drawn, 1)
+    for job in jobs[::need]:
+        job.gpus, job.request = min(job.gpus, GPUS), Request(features=fast, max_nodes=1)
+
+    def compare(snapshot: Snapshot, plan: Plan) -> None:
+        assert shown(plan) == shown(new().decide(snapshot, tenants)[0])
+
+    features = [fast if each else frozenset[str]() for each in fast_nodes]
+    ends = ClusterReplay(snapshot_of, rule, tenants, jobs, compare, features=features).run()
     assert len(ends) == len(drawn)
 
 
