@@ -10,12 +10,13 @@ from typing import cast
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, CellOccupancy
 from tiresias.scheduler.tenants.shown_gangs import MOVABLE
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
+from tiresias.scheduler.virtual_clusters.buddy_allocation import NO_LIMITS, OnlyNodes
 from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, PhysicalCell, VirtualCell, hold, leaves_of, let_go
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import closest
-from tiresias.scheduler.virtual_clusters.placement_search import NO_LIMITS, ChosenSearch, FoundPlacement, OnlyNodes
+from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
 
 ChosenNodes = Sequence[tuple[VirtualCell, int]]  # virtual nodes with the number of GPUs on each
 

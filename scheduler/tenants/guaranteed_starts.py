@@ -22,9 +22,10 @@ from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE
 from tiresias.scheduler.tenants.sparing_starts import PreemptingStart, SparingStarts
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
 from tiresias.scheduler.topology_tree import Parts
+from tiresias.scheduler.virtual_clusters.buddy_allocation import NO_LIMITS, OnlyNodes
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
-from tiresias.scheduler.virtual_clusters.placement_search import NO_LIMITS, FoundPlacement, OnlyNodes
+from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
 
 
 @dataclass(slots=True, eq=False)

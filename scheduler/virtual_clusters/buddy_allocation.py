@@ -15,6 +15,9 @@ from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
 from tiresias.scheduler.virtual_clusters.cell_list import FreeCellDraft, opportunistic_of
 
+OnlyNodes = Mapping[VirtualCell, Set[str]]  # names of the nodes to which single virtual cells may be bound
+NO_LIMITS: OnlyNodes = {}
+
 
 @dataclass
 class BindingSearch:
@@ -39,7 +42,7 @@ class BindingSearch:
     bindings: Bindings
     one_by_one: bool = False
     refused: Set[PhysicalCell] = frozenset()
-    only: Mapping[VirtualCell, Set[str]] = field(default_factory=dict)
+    only: OnlyNodes = field(default_factory=dict)
     picked: list[PhysicalCell] = field(default_factory=list)
     split_further: bool = False
 

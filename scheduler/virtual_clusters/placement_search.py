@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, binding_paths
-from tiresias.scheduler.virtual_clusters.buddy_allocation import BindingSearch
+from tiresias.scheduler.virtual_clusters.buddy_allocation import NO_LIMITS, BindingSearch, OnlyNodes
 from tiresias.scheduler.virtual_clusters.cell import (
     MIN_GUARANTEED,
     OPPORTUNISTIC,
@@ -22,9 +22,6 @@ from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import chosen_leaves
 from tiresias.scheduler.virtual_clusters.node_view import NodeView
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
-
-OnlyNodes = Mapping[VirtualCell, Set[str]]  # names of the nodes to which single virtual cells may be bound
-NO_LIMITS: OnlyNodes = {}
 
 
 @dataclass(frozen=True)

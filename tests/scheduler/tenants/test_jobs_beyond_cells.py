@@ -133,9 +133,7 @@ def test_a_job_is_preempted_if_another_start_needs_its_gpus_as_well(snapshot_of:
     assert {start.nodes for start in plan.reserved} == {(("n0", 1),)}
 
 
-def test_a_start_leaves_the_hardware_that_a_job_needs_for_which_gpus_are_kept_free(
-    snapshot_of: Any,
-) -> None:
+def test_a_start_leaves_the_hardware_that_a_job_needs_for_which_gpus_are_kept_free(snapshot_of: Any) -> None:
     """The rack n0 to n2 is bound to the leaf of `one`, and n0 is in use. Two free GPUs are kept for `beyond`, which needs `fast`,
     and `waits` uses the other six. On n1 `beyond` cannot run: `waits` would be preempted for it, and started there again."""
     fast = Request(features=frozenset({"fast"}))
