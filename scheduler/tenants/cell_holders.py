@@ -10,6 +10,7 @@ import numpy as np
 from tiresias.scheduler.idle_pools import PooledGpus
 from tiresias.scheduler.model import Bools, Ints
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.free_cells import CellLevel, FreeCells
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
@@ -36,6 +37,7 @@ class CellHolders:
 
     Attributes:
         row_of: The row of each job.
+        free_cells: The free cells.
         bindings: The virtual nodes of each VC as the cells are now, in the order of the tenants.
         rows: The rows of the guaranteed jobs, VC by VC, in the order of `HeldNodes.names`.
         owns: Those that hold cells of their VC, shape (jobs,).
@@ -48,13 +50,23 @@ class CellHolders:
         occupancy: CellOccupancy,
         nodes: Mapping[str, VirtualNodes],
         owners: Sequence[str],
+        free_cells: FreeCells,
         kept: KeptHolderRows | None = None,
     ) -> None:
-        """`row_of`: the row of each job. `owners`: the VCs in the order of the tenants. `kept`: the rows that are known."""
-        self.row_of, self._kept = row_of, kept or KeptHolderRows()
+        """Start with the cells as they are now.
+
+        Args:
+            row_of: The row of each job.
+            occupancy: The gangs in their cells.
+            nodes: The virtual nodes of each VC.
+            owners: The VCs in the order of the tenants.
+            free_cells: The free cells.
+            kept: The rows that are known.
+        """
+        self.row_of, self.free_cells, self._kept = row_of, free_cells, kept or KeptHolderRows()
+        self._nodes = [nodes[name] for name in owners]
         self.bindings = {name: nodes[name].bindings for name in owners}
         self._total = [nodes[name].total for name in owners]
-        self._gpus = [nodes[name].gpus for name in owners]
         held = [each.held for each in self.bindings.values()]
         self.rows = self._kept.of(owners, held, row_of)
         self.count: Ints = np.concatenate([each.count for each in held])
@@ -79,12 +91,9 @@ class CellHolders:
         ends = np.cumsum([len(each.held.at) for each in self.bindings.values()]).tolist()
         return {name: slice(first, end) for name, first, end in zip(self.bindings, (0, *ends), ends, strict=False)}
 
-    def are_bound(self, gpus: Ints) -> Bools:
-        """Return the nodes all of whose GPUs belong to virtual nodes that are bound, shape (nodes,). `gpus`: those of each node."""
-        row, own = (np.concatenate(each) for each in ([one.row for one in self.bindings.values()], self._gpus))
-        here = row >= 0
-        found: Bools = np.bincount(row[here], own[here], len(gpus)) >= gpus
-        return found
+    def unbound(self) -> list[Mapping[CellLevel, int]]:
+        """Return for each VC the number of its preassigned cells of each level that are not bound."""
+        return [nodes.unbound(each) for nodes, each in zip(self._nodes, self.bindings.values(), strict=True)]
 
     def gpus(self) -> PooledGpus:
         """Return what the VCs own, and what the jobs hold of it."""

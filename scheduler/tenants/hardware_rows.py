@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import compress
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Ints, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED
 from tiresias.scheduler.stable_order import stable_order
+from tiresias.scheduler.tenants.free_cells import FreeCells
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
+from tiresias.scheduler.tenants.node_features import FreeFeatures, combination, with_combinations
 
 
 class HardwareRows:
@@ -20,21 +20,18 @@ class HardwareRows:
 
     Attributes:
         nodes: The nodes.
-        pinned: The names of those in pinned cells.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, removable: Bools, pinned: Set[str], are_bound: Callable[[Ints], Bools]
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, removable: Bools, free: FreeCells, requests: Iterable[Request]) -> None:
         """Start with what the snapshot shows.
 
         Args:
             snapshot: Jobs, nodes and allocations.
             removable: The jobs without guarantee that release their GPUs or may be preempted, shape (jobs,).
-            pinned: The nodes in pinned cells, to which no other cells can be bound.
-            are_bound: As `CellHolders.are_bound`.
+            free: The free cells.
+            requests: The different requests of the jobs.
         """
-        self._snapshot, self._removable, self.pinned, self._are_bound = snapshot, removable, pinned, are_bound
+        self._snapshot, self._removable, self._free, self._requests = snapshot, removable, free, requests
         self._allocations, self.nodes = snapshot.allocations, snapshot.nodes
 
     @cached_property
@@ -50,17 +47,20 @@ class HardwareRows:
         return found
 
     @cached_property
-    def all_features(self) -> frozenset[str]:
-        """The features of all nodes together."""
-        return frozenset[str]().union(*set(self.nodes.features))
+    def features(self) -> tuple[frozenset[str], ...]:
+        """The features of each node, and the combinations that it has of those that jobs request."""
+        several = {each.features for each in self._requests if len(each.features) > 1}
+        return with_combinations(self.nodes.features, several) if several else self.nodes.features
 
     @cached_property
-    def free_features(self) -> Mapping[str, int]:
-        """On how many nodes each feature is: of the usable ones outside of pinned cells to which a virtual node can be bound."""
-        free = self.nodes.usable & ~self._are_bound(self.nodes.gpus)
-        if self.pinned:
-            free &= np.fromiter((name not in self.pinned for name in self.nodes.name), np.bool_, len(self.nodes))
-        return counted_features(compress(self.nodes.features, free.tolist()))
+    def requested_features(self) -> frozenset[str]:
+        """The features and combinations that jobs request."""
+        return frozenset[str]().union(*(combination(each.features) for each in self._requests))
+
+    @cached_property
+    def free_features(self) -> FreeFeatures:
+        """The requested features of the usable nodes in free cells."""
+        return FreeFeatures(self._free, self.nodes.usable, self.features, self.requested_features)
 
     def held(self, job: Ints, node: Ints, gpus: Ints) -> Floats:
         """Return the CPUs and MiB that belong to some of the GPUs that jobs hold on nodes; 0 where they hold none there.
@@ -93,11 +93,3 @@ class HardwareRows:
         key = held.job[rows] * len(self.nodes) + held.node[rows]
         order = stable_order(key)
         return key[order], held.resources.amount[rows[order], :COUNTED]
-
-
-def counted_features(nodes: Iterable[frozenset[str]]) -> Mapping[str, int]:
-    """Return on how many nodes each feature is. `nodes`: the features of each node; few of them differ."""
-    found = Counter[str]()
-    for features, count in Counter(nodes).items():
-        found.update(dict.fromkeys(features, count))
-    return found

@@ -6,7 +6,7 @@ for one VC as for a hundred. The snapshot of a VC has ranges of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -39,7 +39,6 @@ class OwnSnapshots:
         nodes: The virtual nodes of each VC.
         of_jobs: The tenants of the jobs.
         holders: The jobs that hold cells.
-        pinned: Names of the nodes that are pinned cells, or in one.
         requests: The different requests of the jobs.
     """
 
@@ -50,7 +49,6 @@ class OwnSnapshots:
         nodes: Mapping[str, VirtualNodes],
         of_jobs: JobTenants,
         holders: CellHolders,
-        pinned: Set[str],
         requests: Sequence[Request],
     ) -> None:
         self._time, self._seen, self._nodes, self._of_jobs, self._holders = snapshot.time, seen, nodes, of_jobs, holders
@@ -58,7 +56,7 @@ class OwnSnapshots:
         self._trained = snapshot.trained
         self._columns_of: dict[str, _OwnColumns] = {}
         self._jobs_of: dict[str, Jobs] = {}
-        self.hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, pinned, holders.are_bound)
+        self.hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, holders.free_cells, requests)
 
     @cached_property
     def _names_hardware(self) -> bool:
@@ -126,9 +124,9 @@ class OwnSnapshots:
 
 
 def _names_hardware(request: Request) -> bool:
-    """Return whether a request concerns nodes, their number or their GPU type, which may be another one for virtual nodes."""
+    """Return whether a request concerns nodes, their number, their GPU type or several of their features."""
     named = request.nodes or request.excluded or request.closed
-    return bool(named or request.min_nodes > 1 or request.gpu_type)
+    return bool(named or request.min_nodes > 1 or request.gpu_type or len(request.features) > 1)
 
 
 class _OwnColumns:

@@ -28,6 +28,7 @@ from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cell_rows import CellRows
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.scheduler.tenants.free_cells import FreeCells
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
 from tiresias.scheduler.tenants.kept_rows import KeptRows
 from tiresias.scheduler.tenants.kept_starts import KeptStarts, Order
@@ -137,7 +138,11 @@ class VirtualClusterRule:
         if newest is not None and same and differ_in_times_only(newest.snapshot, snapshot):
             return newest.holders, True
         cells.occupancy.follow(snapshot, of_jobs)
-        return CellHolders(self._rows.of, cells.occupancy, cells.nodes, of_jobs.owners, self._holder_rows), False
+        return self._holders_of(cells, of_jobs), False
+
+    def _holders_of(self, cells: _Cells, of_jobs: JobTenants) -> CellHolders:
+        free = FreeCells(cells.occupancy.clusters.cells.chains.values(), cells.rows)
+        return CellHolders(self._rows.of, cells.occupancy, cells.nodes, of_jobs.owners, free, self._holder_rows)
 
     def _decided_by_owners(
         self,
@@ -150,9 +155,8 @@ class VirtualClusterRule:
     ) -> OwnersDecision:
         """Let each VC decide on its cells."""
         seen = seen_by_owners(snapshot.jobs, holders.owns)
-        pinned = cells.occupancy.clusters.cells.pinned_nodes
         requests = self._kept.distinct(snapshot.jobs.request)
-        own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, pinned, requests)
+        own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, requests)
         changed = cells.occupancy.changed[:0] if only_times_differ else cells.occupancy.changed
         view, self._view = self._view, None  # nothing is known again unless the decisions are made
 

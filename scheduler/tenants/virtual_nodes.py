@@ -11,7 +11,7 @@ that a request of two nodes or more uses whole nodes only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +23,9 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_rows import CellRows
-from tiresias.scheduler.tenants.hardware_rows import HardwareRows, counted_features
+from tiresias.scheduler.tenants.free_cells import CellLevel
+from tiresias.scheduler.tenants.hardware_rows import HardwareRows
+from tiresias.scheduler.tenants.node_features import combination, counted_features
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, VirtualNodeBindings
 from tiresias.scheduler.tenants.virtual_node_order import VirtualNodeOrder
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
@@ -182,28 +184,56 @@ class VirtualNodes:
     def features(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
         """Return the features of each node, in their order: of its hardware, else of hardware to which it can be bound.
 
-        This is below the cell above it that is bound, else outside of pinned cells, and no virtual node is bound to it. At most as
-        many nodes have a feature as such hardware does. These are the last ones, as most jobs take the first ones.
+        This is below the cell above it that is bound, else in a free cell of the level of its preassigned one. At most as many
+        nodes below one cell have a feature as such hardware does. These are the last ones, as most jobs take the first ones. Where
+        no job requests features, they are left out.
         """
-        features = hardware.nodes.features
-        if len(hardware.all_features) == 0:
+        features = hardware.features
+        if not hardware.requested_features:
             return (frozenset(),) * len(self.cells)
-        pool_of = bindings.possible.get
         order, row = bindings.ordered.order, bindings.row
-        unbound = order[row[order] < 0].tolist()
-        free = {pool: self._counted(pool, hardware) for pool in dict.fromkeys(map(pool_of, unbound))}
-        found, used = dict[int, frozenset[str]](), Counter[frozenset[str] | None]()
-        for at in reversed(unbound):
-            pool = pool_of(at)
-            found[at] = frozenset([name for name, count in free[pool].items() if count > used[pool]])
-            used[pool] += 1
+        below_bound, below_free = self._unbound_groups(order[row[order] < 0][::-1].tolist(), bindings)
+        found = dict[int, frozenset[str]]()
+        for possible, nodes in below_bound.items():
+            share = counted_features([features[self._row[name]] for name in possible])
+            found |= _first_ones_have(share, nodes)
+        cells = sorted(below_free, key=lambda cell: -cell.level)
+        shares = hardware.free_features.shares([(cell.chain.name, cell.level) for cell in cells])
+        for cell, share in zip(cells, shares, strict=True):
+            found |= _first_ones_have(share, below_free[cell])
         return tuple([found[at] if at in found else features[row[at]] for at in order.tolist()])
 
-    def _counted(self, pool: Set[str] | None, hardware: HardwareRows) -> Mapping[str, int]:
-        """Return on how many nodes each feature is. `pool`: their names; None: all to which any virtual node can be bound."""
-        if pool is None:
-            return hardware.free_features
-        return counted_features([hardware.nodes.features[self._row[name]] for name in pool])
+    def _unbound_groups(
+        self, unbound: Sequence[int], bindings: VirtualNodeBindings
+    ) -> tuple[Mapping[frozenset[str], list[int]], Mapping[VirtualCell, list[int]]]:
+        """Return the unbound nodes by their possible hardware below a bound cell, and the other ones by their preassigned cells."""
+        below_bound, below_free = (
+            defaultdict[frozenset[str], list[int]](list),
+            defaultdict[VirtualCell, list[int]](list),
+        )
+        for at in unbound:
+            possible = bindings.possible.get(at)
+            (below_free[self.cells[at].preassigned] if possible is None else below_bound[possible]).append(at)
+        return below_bound, below_free
+
+    def unbound(self, bindings: VirtualNodeBindings) -> Mapping[CellLevel, int]:
+        """Return the number of preassigned cells of each level that are not bound."""
+        first, levels, of_first = self._first_nodes
+        is_unbound = bindings.row[first] < 0
+        if bindings.possible:
+            is_unbound &= ~np.isin(first, list(bindings.possible))
+        counts = np.bincount(of_first[is_unbound], minlength=len(levels)).tolist()
+        return {level: count for level, count in zip(levels, counts, strict=True) if count}
+
+    @cached_property
+    def _first_nodes(self) -> tuple[Ints, Sequence[CellLevel], Ints]:
+        """The first node of each preassigned cell, the different levels of these cells, and which of them each cell has."""
+        first = dict[VirtualCell, int]()
+        for at, cell in enumerate(self.cells):
+            first.setdefault(cell.preassigned, at)
+        place = dict[CellLevel, int]()
+        of_each = [place.setdefault((cell.chain.name, cell.level), len(place)) for cell in first]
+        return np.array(list(first.values()), np.int64), tuple(place), np.array(of_each, np.int64)
 
     def last_resort(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Bools | None:
         """Return the nodes, in their order, of which all possible hardware is a last resort, shape (nodes,); None: none is known.
@@ -241,19 +271,22 @@ class VirtualNodes:
 
         Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded,
         and unbound ones that can only be bound to such hardware. Others are checked when they are bound; so is a GPU type that is
-        one of the types of a node with parts.
+        one of the types of a node with parts. Several features are one combination.
         """
         parts = self._parts if request.min_nodes > 1 else frozenset[str]()
         kind = "" if request.gpu_type in self._part_types else request.gpu_type
-        if not (request.nodes or request.excluded or request.closed or parts) and kind == request.gpu_type:
-            return request
+        features = combination(request.features)
+        if not (request.nodes or request.excluded or request.closed or parts):
+            same = kind == request.gpu_type and features == request.features
+            return request if same else replace(request, gpu_type=kind, features=features)
         names, refused = request.excluded | request.closed, list[str]()
         for at, (name, row) in enumerate(zip(self.names, bindings.row.tolist(), strict=True)):
             possible = {hardware.nodes.name[row]} if row >= 0 else bindings.possible.get(at)
             if self._is_refused(possible, request.nodes, names):
                 refused.append(name)
         excluded = parts.union(refused)
-        return replace(request, nodes=frozenset(), excluded=excluded, closed=frozenset(), gpu_type=kind)
+        nowhere = frozenset[str]()
+        return replace(request, nodes=nowhere, excluded=excluded, closed=nowhere, gpu_type=kind, features=features)
 
     def _is_refused(self, possible: Set[str] | None, named: Set[str], excluded: Set[str]) -> bool:
         """Return whether the hardware of a virtual node cannot be a node that a job can use.
@@ -286,6 +319,11 @@ def part_types(nodes: Nodes) -> frozenset[str]:
     parts = nodes.topology.selectable_parts.tolist()
     several = {kind for kind, count in zip(nodes.gpu_type, parts, strict=True) if count > 1 and "," in kind}
     return frozenset(kind for types in several for kind in types.split(","))
+
+
+def _first_ones_have(share: Mapping[str, int], nodes: Sequence[int]) -> dict[int, frozenset[str]]:
+    """Return the features of some nodes. `share`: how many of them have each feature."""
+    return {node: frozenset([name for name, count in share.items() if count > at]) for at, node in enumerate(nodes)}
 
 
 def _bound_above(cell: VirtualCell) -> PhysicalCell | None:

@@ -128,7 +128,7 @@ class ChosenSearch:
         for chain in self._chains:
             paths = binding_paths(pod for pod in self._virtual if pod[0].chain.name == chain)
             self._paths[chain] = paths
-            bindings = _bindings(self._gangs, chain, paths, *self._limits)
+            bindings = _bindings(self._gangs, chain, paths, *self._limits, one_by_one=True)
             if bindings is None:
                 return None
             found |= bindings
@@ -161,16 +161,20 @@ def _bindings(
     suggested: Set[str] | None,
     refused: Set[PhysicalCell] = frozenset(),
     only: OnlyNodes = NO_LIMITS,
+    *,
+    one_by_one: bool = False,
 ) -> Bindings | None:
     """Search for physical cells.
 
     Further splits for bad hardware can take cells that other VCs own. A gang that starts at once is then preempted lazily. One that
     is to reserve cells is searched for once more, cell by cell.
+
+    `one_by_one`: whether it is also searched once more where nothing is found. Further splits split the first free cells, also
+    those without a suggested node, and the published method searches no further.
     """
     found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=False)
-    if found is None or _may_be_taken(gangs, chain, found):
-        return found.bindings if found else None
-    found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True)
+    if (one_by_one and found is None) or (found and not _may_be_taken(gangs, chain, found)):
+        found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True)
     return found.bindings if found and _may_be_taken(gangs, chain, found) else None
 
 

@@ -57,6 +57,7 @@ class ClusterReplay:
         failing: Moments from and to which a node is a last resort, and its row.
         sockets: Sockets of each node.
         features: Of each node; (): none.
+        may_wait: Whether jobs may be left that never start.
         decisions: Decisions made.
         opportunistic: Jobs that have started without cells.
     """
@@ -72,15 +73,18 @@ class ClusterReplay:
     sockets: int = 1
     failing: Sequence[tuple[float, float, int]] = ()
     features: Sequence[frozenset[str]] = ()
+    may_wait: bool = False
     decisions: int = 0
     now: float = 0.0
     preemptions: int = 0
     opportunistic: set[str] = field(default_factory=set)
 
     def run(self) -> dict[str, float]:
-        """Return the end of each job."""
+        """Return the end of each job; NaN: it never starts."""
         while any(math.isnan(job.end) for job in self.jobs):
             self._decide()
+            if self.may_wait and not self._moments():
+                break
             self._advance()
         return {job.name: job.end for job in self.jobs}
 
@@ -147,13 +151,17 @@ class ClusterReplay:
         job.first_start = self.now if math.isnan(job.first_start) else job.first_start
         job.last_start = self.now
 
+    def _moments(self) -> list[float]:
+        """The moments to come at which something changes."""
+        found = [self.now + job.work for job in self.jobs if job.held]
+        found += [job.submit for job in self.jobs if job.submit > self.now]
+        return found + [
+            each for begin, end, _ in (*self.down, *self.failing) for each in (begin, end) if each > self.now
+        ]
+
     def _advance(self) -> None:
-        running = [job for job in self.jobs if job.held]
-        moments = [self.now + job.work for job in running]
-        moments += [job.submit for job in self.jobs if job.submit > self.now]
-        moments += [each for begin, end, _ in (*self.down, *self.failing) for each in (begin, end) if each > self.now]
-        until = min(moments)
-        for job in running:
+        until = min(self._moments())
+        for job in [job for job in self.jobs if job.held]:
             job.work -= until - self.now
             job.ran += until - self.now
             if job.work <= 1e-9:

@@ -8,6 +8,7 @@ prints what it ran, and fails at the first broken property with the seed of the 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence, Set
@@ -20,7 +21,7 @@ from tests.scheduler.conftest import Builder
 from tests.scheduler.tenants.cluster_replay import ClusterReplay, ReplayedJob
 from tests.scheduler.tenants.shared_cluster import CONFIG, tenants_of
 from tiresias.scheduler.model import Plan, Request, Snapshot
-from tiresias.scheduler.reason_codes import ReasonCode
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.scheduler.tenants.private_clusters import PrivateClusters
 from tiresias.scheduler.tenants.tenant_decision import preempted_for
@@ -28,6 +29,8 @@ from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 POLICIES = ("fifo", "las", "best_effort", "sf")
+FEATURES = ("ib", "ssd")
+UNFIT = (ReasonCode.NEVER_FITS, ReasonCode.UNFIT_CELLS)
 
 
 @dataclass
@@ -42,6 +45,7 @@ class RandomWorkload:
         jobs: The jobs.
         down: Failures of nodes, as of `ClusterReplay`.
         failing: Nodes that are a last resort, as of `ClusterReplay`.
+        features: Of each node; (): none.
         owner_of: The virtual cluster of each node in a pinned cell, where `pinned`.
     """
 
@@ -49,9 +53,11 @@ class RandomWorkload:
     faults: bool = True
     whole_nodes: bool = False
     pinned: bool = False
+    with_features: bool = False
     leaves: list[int] = field(default_factory=list)
     down: list[tuple[float, float, int]] = field(default_factory=list)
     failing: list[tuple[float, float, int]] = field(default_factory=list)
+    features: list[frozenset[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = rng = random.Random(self.seed)
@@ -67,6 +73,10 @@ class RandomWorkload:
         if self.faults:
             self.down = [self._failure() for _ in range(rng.randint(1, 3))]
         self.failing = [self._failure() for _ in range(rng.randint(0, len(self.leaves)))]
+        if self.with_features:
+            self.features = [self._some_features() for _ in self.leaves]
+            for job in self.jobs:
+                job.request = replace(job.request, features=self._requested())
 
     def _declared(self, racks: int) -> tuple[DeclaredTenant, ...]:
         rng, free, found = self.rng, racks, list[DeclaredTenant]()
@@ -111,6 +121,13 @@ class RandomWorkload:
             f"{at:02}", name, gpus, rng.randint(0, 40) + at / 100, float(rng.randint(1, 25)), request=request
         )
 
+    def _some_features(self) -> frozenset[str]:
+        return frozenset(name for name in FEATURES if self.rng.random() < 0.5)
+
+    def _requested(self) -> frozenset[str]:
+        """Return no feature for most jobs, else one, and seldom two."""
+        return frozenset(self.rng.choices(FEATURES, k=2)) if self.rng.random() < 0.35 else frozenset()
+
     def _failure(self) -> tuple[float, float, int]:
         begin = float(self.rng.randint(0, 40))
         return begin, begin + self.rng.randint(1, 30), self.rng.randrange(len(self.leaves))
@@ -125,11 +142,13 @@ class Checks:
 
     Attributes:
         counts: Numbers of decisions and of what they do.
+        left: The reasons of the jobs in the newest decision.
     """
 
     def __init__(self, work: RandomWorkload, policy: str, rule: VirtualClusterRule) -> None:
         self._work, self._tenants, self._rule = work, work.tenants(policy), rule
         self.counts = Counter[str]()
+        self.left = dict[str, Reason]()
 
     def __call__(self, snapshot: Snapshot, plan: Plan) -> None:
         """Check one decision."""
@@ -148,7 +167,7 @@ class Checks:
         self._check_gpus(snapshot, plan)
         for row in np.flatnonzero(~snapshot.nodes.usable).tolist():
             assert all(snapshot.nodes.name[row] != node for start in plan.starts for node, _ in start.nodes), where
-        if healthy:
+        if healthy and not self._work.features:
             assert all(reason.code != ReasonCode.UNBOUND for reason in plan.why.values()), where
         fresh, _ = VirtualClusterRule(self._work.declared).decide(snapshot, self._tenants)
         owners = (
@@ -158,6 +177,7 @@ class Checks:
         demoted = {job for part in owners.parts for job in preempted_for(part)}
         self._check_victims(snapshot, plan, holds_cells(snapshot) - demoted)
         self._check_restart(snapshot, plan, fresh, healthy)
+        self.left = {snapshot.jobs.id[row]: why for row, why in plan.why.items()}
 
     def _check_gpus(self, snapshot: Snapshot, plan: Plan) -> None:
         """No GPU is used twice, no virtual cluster holds more than it owns, and none holds pinned cells of another one."""
@@ -227,8 +247,12 @@ def replay(work: RandomWorkload, policy: str) -> Counter[str]:
         work.leaves,
         work.gpus,
         failing=work.failing,
+        features=work.features,
+        may_wait=bool(work.features),
     )
-    run.run()
+    left = [job for job, end in run.run().items() if math.isnan(end)]
+    assert all(checks.left[job].code in UNFIT for job in left), (work.seed, checks.left)
+    checks.counts.update(left=len(left))
     return checks.counts
 
 
@@ -256,6 +280,7 @@ def main() -> None:
         not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True))
         total += replay(RandomWorkload(seed, faults=seed % 3 != 0, pinned=True), POLICIES[seed % len(POLICIES)])
         not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True, pinned=True))
+        total += replay(RandomWorkload(seed, faults=seed % 3 != 0, with_features=True), POLICIES[seed % len(POLICIES)])
         seed += 1
     print(f"seeds {options.seed} to {seed - 1}: no property broken. {dict(total.most_common())}")
 

@@ -6,28 +6,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pytest
+
+from tests.scheduler.tenants.random_workloads import RandomWorkload, replay
 from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, tenants_of, with_clusters
 from tests.scheduler.tenants.test_jobs_beyond_cells import LAS, NOW, running
 from tiresias.scheduler.model import Plan, Request, Snapshot
 from tiresias.scheduler.pool_decisions import PoolDecision
+from tiresias.scheduler.reason_codes import ReasonCode
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 FAST, PLAIN = frozenset({"fast"}), frozenset[str]()
+BOTH = frozenset({"fast", "ssd"})
 
 
-def shown(make: Any, jobs: Sequence[Any], clusters: Sequence[str], fast_nodes: int) -> Snapshot:
-    """The jobs, the first one in a cell; the first nodes have the feature."""
-    nodes = [
-        make.Node(gpus=GPUS, leaf=leaf, features=FAST if at < fast_nodes else PLAIN) for at, leaf in enumerate(LEAVES)
-    ]
+def shown(make: Any, jobs: Sequence[Any], clusters: Sequence[str], *features: frozenset[str]) -> Snapshot:
+    """The jobs, those that run in cells; the first nodes have the features."""
+    every = [*features, *[PLAIN] * (len(LEAVES) - len(features))]
+    nodes = [make.Node(gpus=GPUS, leaf=leaf, features=own) for leaf, own in zip(LEAVES, every, strict=True)]
     found = with_clusters(make(jobs, nodes, NOW), clusters)
-    return replace(found, allocations=replace(found.allocations, owned_cell=("node",)))
+    return replace(found, allocations=replace(found.allocations, owned_cell=("node",) * len(found.allocations.job)))
 
 
-def decided(snapshot: Snapshot, owned: int) -> tuple[Plan, tuple[PoolDecision, ...]]:
-    """The decision with so many nodes for each virtual cluster."""
-    rule = VirtualClusterRule([DeclaredTenant(name, (DeclaredCells("node", owned),)) for name in ("one", "two")])
+def decided(snapshot: Snapshot, owned: int, racks_of_two: int = 0) -> tuple[Plan, tuple[PoolDecision, ...]]:
+    """The decision with so many nodes for each virtual cluster, or so many racks for `two`."""
+    of_two = DeclaredCells("leaf", racks_of_two) if racks_of_two else DeclaredCells("node", owned)
+    rule = VirtualClusterRule(
+        [DeclaredTenant("one", (DeclaredCells("node", owned),)), DeclaredTenant("two", (of_two,))]
+    )
     return rule.decide(snapshot, tenants_of(LAS))
 
 
@@ -35,14 +43,64 @@ def test_a_job_preempts_a_lower_ranked_one_on_the_only_node_with_a_feature(snaps
     """`one` owns two nodes, and the other one is not bound: it cannot be bound to a node with the feature."""
     low = running(snapshot_of, "low", 0, GPUS, attained=80.0)
     high = snapshot_of.Job("high", GPUS, submit=90.0, request=Request(features=FAST))
-    plan, (own, _, _) = decided(shown(snapshot_of, [low, high], ["one", "one"], 1), 2)
+    plan, (own, _, _) = decided(shown(snapshot_of, [low, high], ["one", "one"], FAST), 2)
     assert own.snapshot.nodes.features == (FAST, PLAIN)
     assert [(each.job, each.beneficiary) for each in plan.preemptions] == [("low", "high")]
 
 
 def test_no_more_virtual_nodes_have_a_feature_than_free_nodes_do(snapshot_of: Any) -> None:
     """Of the two nodes with the feature one has a job of `two`."""
-    jobs = [running(snapshot_of, "held", 0, 1), snapshot_of.Job("waits", 1, submit=90.0)]
-    _, (one, two, _) = decided(shown(snapshot_of, jobs, ["two", "one"], 2), 3)
+    jobs = [
+        running(snapshot_of, "held", 0, 1),
+        snapshot_of.Job("waits", 1, submit=90.0, request=Request(features=FAST)),
+    ]
+    _, (one, two, _) = decided(shown(snapshot_of, jobs, ["two", "one"], FAST, FAST), 3)
     assert one.snapshot.nodes.features == (PLAIN, PLAIN, FAST)
     assert two.snapshot.nodes.features == (FAST, PLAIN, FAST)
+
+
+def test_a_rack_has_no_more_nodes_with_a_feature_than_any_free_rack(snapshot_of: Any) -> None:
+    """Each rack has one such node. Three nodes of them are free, and `two` owns two racks."""
+    jobs = [snapshot_of.Job("waits", 1, submit=90.0, request=Request(features=FAST))]
+    features = (FAST, PLAIN, FAST, PLAIN, FAST, PLAIN)
+    _, (_, two, _) = decided(shown(snapshot_of, jobs, ["two"], *features), 2, racks_of_two=2)
+    assert two.snapshot.nodes.features == (PLAIN, FAST, PLAIN, FAST)
+
+
+def test_a_rack_that_is_in_use_in_part_is_not_counted(snapshot_of: Any) -> None:
+    """The only node with the feature is free, and the other node of its rack is not: the cell of a rack cannot be bound there."""
+    jobs = [
+        running(snapshot_of, "held", 1, 1),
+        snapshot_of.Job("waits", 1, submit=90.0, request=Request(features=FAST)),
+    ]
+    _, (one, two, _) = decided(shown(snapshot_of, jobs, ["one", "two"], FAST), 2, racks_of_two=2)
+    assert one.snapshot.nodes.features == (PLAIN, FAST)
+    assert two.snapshot.nodes.features == (PLAIN,) * 4
+
+
+def test_features_that_no_two_nodes_have_together_never_fit(snapshot_of: Any) -> None:
+    """Two nodes have each feature, and one has both."""
+    waits = snapshot_of.Job("waits", 2 * GPUS, submit=90.0, request=Request(features=BOTH))
+    snapshot = shown(snapshot_of, [waits], ["one"], FAST, frozenset({"ssd"}), BOTH)
+    plan, _ = decided(snapshot, 3)
+    assert plan.why[0].code == ReasonCode.NEVER_FITS
+    smaller = replace(snapshot, jobs=replace(snapshot.jobs, gpus=np.array([GPUS])))
+    plan, _ = decided(smaller, 3)
+    assert [start.nodes for start in plan.starts] == [(("n2", GPUS),)]
+
+
+def test_nodes_of_several_racks_are_found_where_the_first_free_rack_has_none(snapshot_of: Any) -> None:
+    """The other racks have one such node each. The first of them is split, and then a rack that has the feature."""
+    waits = snapshot_of.Job("waits", 2 * GPUS, submit=90.0, request=Request(features=FAST))
+    snapshot = shown(snapshot_of, [waits], ["one"], PLAIN, PLAIN, PLAIN, FAST, FAST)
+    plan, _ = decided(snapshot, 4, racks_of_two=1)
+    (start,) = plan.starts
+    assert start.nodes == (("n3", GPUS), ("n4", GPUS))
+    assert start.owned_cells == ("node", "node")
+
+
+@pytest.mark.parametrize("seed", [356, 444, 471])
+def test_no_two_jobs_are_preempted_in_turn_for_hardware_that_is_in_use(seed: int) -> None:
+    """A job kept free cells for which no node with its feature was left, and a job of lower rank started in the rest of them: then
+    the first one preempted it, and the other one started again."""
+    replay(RandomWorkload(seed, faults=seed % 3 != 0, with_features=True), "las")

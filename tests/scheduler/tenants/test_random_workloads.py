@@ -73,6 +73,13 @@ def test_pinned_cells(seed: int, policy: str, faults: bool) -> None:
     replay(RandomWorkload(seed, faults=faults, pinned=True), policy)
 
 
+@settings(max_examples=examples(30), deadline=None)
+@given(seed=seeds, policy=st.sampled_from(POLICIES), faults=st.booleans(), pinned=st.booleans())
+def test_nodes_with_different_features(seed: int, policy: str, faults: bool, pinned: bool) -> None:
+    """The same properties, and a job that is left when nothing else runs fits no hardware that it may use."""
+    replay(RandomWorkload(seed, faults=faults, pinned=pinned, with_features=True), policy)
+
+
 @many
 @given(seed=seeds, pinned=st.booleans())
 def test_no_job_starts_or_ends_later_than_in_its_private_cluster(seed: int, pinned: bool) -> None:
