@@ -18,6 +18,7 @@ class JobHolds:
 
     def __init__(self, context: TransitionContext) -> None:
         self._context = context
+        self._reported: dict[tuple[str, str], float] = {}  # when refusals of the last back-off were reported
 
     def note_hold(self, row: JobRow) -> None:
         """Journal a hold before it is placed: a hold without a row would never be lifted.
@@ -60,14 +61,24 @@ class JobHolds:
         self._context.ledger.save(row)
 
     def attempt(self, operation: Callable[[str], None], job_id: str, now: float) -> bool:
-        """Execute an operation whose refusal changes nothing, as the next snapshot shows; False where Slurm refused it."""
+        """Execute an operation whose refusal changes nothing, as the next snapshot shows; False where Slurm refused it.
+
+        The next cycle may repeat it. The same refusal is reported again after the back-off.
+        """
         self._context.progress()
         try:
             operation(job_id)
         except JobRefused as error:
-            self._context.add_news(now, job_id, IntentOutcome.REFUSED, str(error))
+            self._report(job_id, str(error), now)
             return False
         return True
+
+    def _report(self, job_id: str, why: str, now: float) -> None:
+        backoff = self._context.config.backoff
+        self._reported = {each: at for each, at in self._reported.items() if abs(now - at) < backoff}
+        if (job_id, why) not in self._reported:
+            self._reported[job_id, why] = now
+            self._context.add_news(now, job_id, IntentOutcome.REFUSED, why)
 
     def mark_unmovable(self, intent: Intent, why: Unmovable, parameter: str) -> None:
         """Journal that this run is not preempted any more."""

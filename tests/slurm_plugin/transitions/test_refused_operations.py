@@ -41,6 +41,19 @@ def test_a_job_that_cannot_be_requeued_runs_on_unheld(running_job: ActorHarness)
     assert running_job.row.unmovable == "not_requeueable: job 1: only batch jobs"
 
 
+def test_a_hold_that_slurm_refuses_is_repeated_and_reported_once_in_a_back_off(held_job: ActorHarness) -> None:
+    """A killed slurmctld of 22.05 refused the holds of two jobs for a minute."""
+    held_job.slurm.change(priority=1)
+    why = "job 1: the DB index is being set, try again in a bit"
+    for now in (1100.0, 1100.5, 1101.0, 1159.0, 1161.0):
+        held_job.slurm.fail("hold", JobRefused(why))
+        held_job.actor.hold(held_job.refresh(), now)
+    assert held_job.job.priority == 1
+    assert held_job.news() == [f"refused: {why}"] * 2
+    held_job.actor.hold(held_job.refresh(), 1162.0)
+    assert held_job.job.priority == 0
+
+
 def test_the_delay_after_a_refused_start_doubles(held_job: ActorHarness) -> None:
     now, waited = 1100.0, []
     for _ in range(6):
