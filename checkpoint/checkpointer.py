@@ -59,6 +59,7 @@ class Checkpointer:
         world: This rank; by default from the environment.
         retention: Policies for older checkpoints (retention.py).
         submission: The number of the job's submission, which its control folder carries.
+        start: Epoch second at which this run began by Slurm's record, 0: not known.
 
     Attributes:
         world: This rank and the number of ranks.
@@ -68,12 +69,13 @@ class Checkpointer:
     def __init__(
         self, folder: Path | str, *, control: Path | None = None, restart: int = 0, signal_name: str = signals.DEFAULT,
         world: World | None = None, retention: Iterable[RetentionPolicy] = (KeepLast(),), submission: str = "",
+        start: int = 0,
     ) -> None:  # fmt: skip
         self.world = world or World.from_env()
         self._requested = self._stopping = False
         self._polled_at, self._restart = -POLL_S, restart
         signals.on((signals.number(signal_name), signal.SIGTERM), self._flag)
-        self._program = ProgramReport(control, restart, self.world, Path(folder), submission)
+        self._program = ProgramReport(control, restart, self.world, Path(folder), submission, start)
         self._progress = ProgressReport(None if self.world.rank else self._program.folder, restart)
         self._resumed = 0
         self._home = (self._program.folder or Path(folder)) / f".agreement-.{self.world.launch}"
@@ -110,6 +112,7 @@ class Checkpointer:
             world=World.from_env(env),
             retention=policies_from_env(env) if retention is None else retention,
             submission=run.submission,
+            start=run.start,
         )
 
     def agree_by(self, agreement: Agrees) -> None:

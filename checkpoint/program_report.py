@@ -14,7 +14,7 @@ from typing import Any
 from tiresias.checkpoint.own_work import OwnWork
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control, versions
+from tiresias.protocol import control, later_runs, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.process_identity import own_name
 
@@ -30,6 +30,7 @@ class ProgramReport:
         world: This rank.
         checkpoints: Where this program saves.
         submission: The number of the job's submission, which its folder carries.
+        start: Epoch second at which this run began by Slurm's record, 0: not known.
 
     Attributes:
         at: Newest step of the training.
@@ -39,10 +40,10 @@ class ProgramReport:
     """
 
     def __init__(
-        self, folder: Path | None, restart: int, world: World, checkpoints: Path, submission: str = ""
+        self, folder: Path | None, restart: int, world: World, checkpoints: Path, submission: str = "", start: int = 0
     ) -> None:
         self.folder, self._restart, self._world, self._checkpoints = folder, restart, world, checkpoints
-        self._submission = submission
+        self._submission, self._start = submission, start
         self.step = self.at = -1
         self._ready = False
         self.measured: dict[str, float] = {}
@@ -95,7 +96,7 @@ class ProgramReport:
                 **self.measured,
             }
             try:
-                control.write(self.folder, control.PROGRAM, content)
+                later_runs.write_program(self.folder, content, self._restart, self._start)
             except OSError as error:
                 log_line(f"{self.folder}: {error.strerror}: the controller cannot see this program")
 
@@ -108,10 +109,10 @@ class ProgramReport:
         """A node that Slurm gave up may still run an old rank while the job runs again elsewhere."""
         if self.folder is None:
             return
-        newer = control.integer(control.read(self.folder / control.SUPERVISOR, os.getuid()).get("restart"))
-        if newer > self._restart and not self.is_displaced():
+        newest = control.read(self.folder / control.SUPERVISOR, os.getuid())
+        if later_runs.has_begun(newest, self._restart, self._start) and not self.is_displaced():
             raise TiresiasError(
-                f"this is run {self._restart} and run {newer} of the job has begun: nothing is saved from here"
+                f"this is run {self._restart} and a later run of the job has begun: nothing is saved from here"
             )
 
     def is_displaced(self) -> bool:

@@ -44,7 +44,8 @@ class ServerReport:
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> ServerReport:
         """Create a report from the environment that the job's supervisor set up; outside of a managed job it reports nothing."""
-        return cls(*ThisRun.from_env(env))
+        run = ThisRun.from_env(env)
+        return cls(run.control, run.restart, run.submission)
 
     def exchange(self) -> contextlib.AbstractContextManager[None]:
         """Mark the part of a step in which the server waits for the workers, and receives from them or sends to them."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.protocol import environment
+from tiresias.protocol import environment, later_runs
 
 
 class ThisRun(NamedTuple):
@@ -18,11 +18,13 @@ class ThisRun(NamedTuple):
         control: The job's control folder; None: the job is not managed.
         restart: Slurm's restart count.
         submission: The number of the job's submission, which its control folder carries.
+        start: Epoch second at which it began by Slurm's record, 0: not known.
     """
 
     control: Path | None
     restart: int
     submission: str
+    start: int = 0
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> ThisRun:
@@ -32,6 +34,7 @@ class ThisRun(NamedTuple):
             Path(env[environment.CONTROL]) if is_this_jobs(env, environment.CONTROL) else None,
             int(restart) if re.fullmatch("[0-9]{1,9}", restart) else 0,
             env.get(environment.SUBMISSION, ""),
+            later_runs.start_time(env),
         )
 
 

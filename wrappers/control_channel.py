@@ -7,10 +7,10 @@ import os
 import time
 from contextlib import suppress
 
-from tiresias.protocol import control, environment, versions
+from tiresias.protocol import control, environment, later_runs, versions
 from tiresias.protocol.files import remove_flat
 from tiresias.protocol.job_log import log_line
-from tiresias.wrappers import opportunistic, registered_ranks, time_limit
+from tiresias.wrappers import opportunistic, registered_ranks
 from tiresias.wrappers.job import Job
 
 
@@ -94,8 +94,8 @@ class ControlChannel:
     def publish(self, state: str, step: int = -1, why: str = "") -> None:
         """Write the state of this run for the controller, unless a later run of the job reports there."""
         self._published = state, step, why
-        start = time_limit.start_time(os.environ)
-        if self._folder is None or self._is_forgotten(start):
+        start = later_runs.start_time(os.environ)
+        if self._folder is None or later_runs.started_later(self.run_before(), start):
             return
         content = {
             "restart": self._job.restart,
@@ -116,16 +116,6 @@ class ControlChannel:
             control.write(self._folder, control.SUPERVISOR, content)
         except OSError as error:
             log_line(f"{self._folder}: {error.strerror}: the controller cannot see that this job is {state}")
-
-    def _is_forgotten(self, start: int) -> bool:
-        """Return whether a run with this restart count started later: slurmctld was killed, forgot the start of this run, and
-        started the job again. Both have the folder until the node of this run registers, and its processes are ended.
-
-        Args:
-            start: When this run began, in epoch seconds; 0: not known.
-        """
-        newest = self.run_before()
-        return newest.get("restart") == self._job.restart and 0 < start < control.integer(newest.get("start"))
 
     def publish_end(self, end: float) -> None:
         """Write the end of this run by its time limit with the published state, where it is another one. inf: no limit."""

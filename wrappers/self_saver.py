@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.errors import UsageError
-from tiresias.protocol import control, environment, versions
+from tiresias.protocol import control, environment, later_runs, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.requeue_request import Requests
 from tiresias.wrappers import folder_changes, receivers, requeue_shim, self_saving, time_limit
@@ -135,7 +135,7 @@ class SelfSaver(OutsideSave):
             "ready_at": time.time(),
             **measured,
         }
-        control.write(self._control, control.PROGRAM, content)
+        later_runs.write_program(self._control, content, self._job.restart, later_runs.start_time(os.environ))
 
     def _register_quietly(self, **measured: float) -> None:
         with suppress(OSError):

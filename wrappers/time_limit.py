@@ -31,12 +31,6 @@ def end_of(start: str, end: str) -> float | None:
     return float(end) if int(end) - int(start) < NO_LIMIT_S else float("inf")
 
 
-def start_time(env: Mapping[str, str]) -> int:
-    """Epoch second at which this run began, as Slurm's record has it; 0 where Slurm does not pass it (22.05)."""
-    start = env.get("SLURM_JOB_START_TIME", "")
-    return int(start) if _SECONDS.fullmatch(start) else 0
-
-
 def lead(limit: float, save: float | None) -> float:
     """Return how many seconds before its end a run of `limit` seconds must save; `save`: seconds of the last save."""
     if save is not None:

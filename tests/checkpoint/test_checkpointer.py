@@ -206,13 +206,28 @@ def test_a_lie_about_costs_is_bounded(env: dict[str, str], lie: object) -> None:
     assert found.why == ""
 
 
-def test_a_run_that_was_overtaken_saves_nothing(env: dict[str, str]) -> None:
-    checkpointer = Checkpointer.from_env(env=env)
+@pytest.mark.parametrize("later", [{"restart": 3}, {"restart": 2, "start": 1005}, {"restart": 1, "start": 1005}])
+def test_a_run_that_was_overtaken_saves_and_reports_nothing(env: dict[str, str], later: dict[str, int]) -> None:
+    """Also by a run whose restart count is not higher: a killed slurmctld has forgotten a start, or requeues."""
+    checkpointer = Checkpointer.from_env(env=env | {"SLURM_JOB_START_TIME": "1000"})
     checkpointer.save(5, {"x": 1})
-    control.write(Path(env["TIRESIAS_CONTROL"]), control.SUPERVISOR, {"restart": 3, "state": "running"})
-    with pytest.raises(TiresiasError, match="this is run 2 and run 3 of the job has begun"):
+    place = Path(env["TIRESIAS_CONTROL"])
+    control.write(place, control.SUPERVISOR, {"state": "running"} | later)
+    control.write(place, control.PROGRAM, {"restart": later["restart"], "step": 5})  # by the later run
+    with pytest.raises(TiresiasError, match="this is run 2 and a later run of the job has begun"):
         checkpointer.save(6, {"x": 2})
     assert checkpointer.store.steps() == [5]
+    checkpointer._program.publish()
+    assert control.read(place / control.PROGRAM, os.getuid()) == {"restart": later["restart"], "step": 5}
+
+
+@pytest.mark.parametrize("other", [{"restart": 3, "start": 900}, {"restart": 2, "start": 1000}, {"restart": 2}, {}])
+def test_a_report_of_an_earlier_run_stops_no_save(env: dict[str, str], other: dict[str, int]) -> None:
+    """The restart count of an earlier run is higher where slurmctld has forgotten its requeues."""
+    checkpointer = Checkpointer.from_env(env=env | {"SLURM_JOB_START_TIME": "1000"})
+    control.write(Path(env["TIRESIAS_CONTROL"]), control.SUPERVISOR, {"state": "running"} | other)
+    checkpointer.save(6, {"x": 2})
+    assert report(env, restart=2).step == 6
 
 
 def test_variables_of_another_job_are_ignored(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.protocol import control, versions
+from tiresias.protocol import later_runs, versions
 from tiresias.wrappers.images import image_place
 from tiresias.wrappers.images.image_place import ImagePlace
 
@@ -68,7 +69,7 @@ class ImageJob(NamedTuple):
             **({"ready_at": time.time()} if ready else {}),
             **measured,
         }
-        control.write(self.control, control.PROGRAM, content)
+        later_runs.write_program(self.control, content, self.restart, later_runs.start_time(os.environ))
 
 
 def of_words(words: Sequence[str]) -> ImageJob:
