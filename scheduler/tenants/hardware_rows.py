@@ -12,7 +12,7 @@ from tiresias.scheduler.place.free_capacity import COUNTED
 from tiresias.scheduler.stable_order import stable_order
 from tiresias.scheduler.tenants.free_cells import FreeCells
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
-from tiresias.scheduler.tenants.node_features import FreeFeatures, combination, with_combinations
+from tiresias.scheduler.tenants.suitable_nodes import SuitableNodes
 
 
 class HardwareRows:
@@ -20,6 +20,7 @@ class HardwareRows:
 
     Attributes:
         nodes: The nodes.
+        suitable: Which of them suit the requests.
     """
 
     def __init__(self, snapshot: Snapshot, removable: Bools, free: FreeCells, requests: Iterable[Request]) -> None:
@@ -31,8 +32,9 @@ class HardwareRows:
             free: The free cells.
             requests: The different requests of the jobs.
         """
-        self._snapshot, self._removable, self._free, self._requests = snapshot, removable, free, requests
+        self._snapshot, self._removable = snapshot, removable
         self._allocations, self.nodes = snapshot.allocations, snapshot.nodes
+        self.suitable = SuitableNodes(snapshot.nodes, free, requests)
 
     @cached_property
     def available(self) -> Floats:
@@ -45,22 +47,6 @@ class HardwareRows:
         held = np.bincount(self._allocations.node, self._allocations.resources["gpus"], len(self.nodes))
         found: Floats = np.rint(self.nodes.free["gpus"] + held)
         return found
-
-    @cached_property
-    def features(self) -> tuple[frozenset[str], ...]:
-        """The features of each node, and the combinations that it has of those that jobs request."""
-        several = {each.features for each in self._requests if len(each.features) > 1}
-        return with_combinations(self.nodes.features, several) if several else self.nodes.features
-
-    @cached_property
-    def requested_features(self) -> frozenset[str]:
-        """The features and combinations that jobs request."""
-        return frozenset[str]().union(*(combination(each.features) for each in self._requests))
-
-    @cached_property
-    def free_features(self) -> FreeFeatures:
-        """The requested features of the usable nodes in free cells."""
-        return FreeFeatures(self._free, self.nodes.usable, self.features, self.requested_features)
 
     def held(self, job: Ints, node: Ints, gpus: Ints) -> Floats:
         """Return the CPUs and MiB that belong to some of the GPUs that jobs hold on nodes; 0 where they hold none there.

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.job_rows import JobRows
-from tiresias.scheduler.model import Bools, Ints, Snapshot
+from tiresias.scheduler.model import Bools, Ints, Nodes, Snapshot
 from tiresias.scheduler.pool_ranks import PooledJobs
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
 from tiresias.scheduler.unchanged_pools import JobPairs, UnchangedPools, pools_with_other_jobs
 
 # columns of the nodes by which virtual nodes of any VC may differ
-_OF_ALL = ("name", "last_resort", "slowness")
+_OF_ALL = ("name", "features", "last_resort", "slowness")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ def unchanged_owners(now: OwnersView, before: OwnersView, rows: JobRows) -> Unch
     """
     one, other = now.snapshot, before.snapshot
     same = one.interference is other.interference and one.trained is other.trained
-    if one.quotas or other.quotas or not same or not _are_alike(now.hardware, before.hardware):
+    if one.quotas or other.quotas or not same or not _have_alike(one.nodes, other.nodes):
         return None
     pairs = JobPairs.of(len(one.jobs), rows.now(other.jobs.id))
     changed = pools_with_other_jobs(now.pooled, before.pooled, pairs, _hold_otherwise(now)[pairs.now])
@@ -61,9 +61,8 @@ def _hold_otherwise(now: OwnersView) -> Bools:
     return found
 
 
-def _are_alike(one: HardwareRows, other: HardwareRows) -> bool:
-    pairs = [(getattr(one.nodes, name), getattr(other.nodes, name)) for name in _OF_ALL]
-    pairs.append((one.features, other.features))
+def _have_alike(one: Nodes, other: Nodes) -> bool:
+    pairs = ((getattr(one, name), getattr(other, name)) for name in _OF_ALL)
     return all(a is b or (type(a) is type(b) and np.array_equal(a, b)) for a, b in pairs)
 
 
@@ -77,13 +76,13 @@ def _with_other_nodes(now: OwnersView, before: OwnersView) -> Bools:
     row = np.concatenate([each.row for each in bindings.values()])
     owner = np.repeat(np.arange(len(count)), count)
     found[owner[(row >= 0) & differs[row]]] = True
-    if one.requested_features:
-        found |= _with_other_features(now, before, np.bincount(owner[row < 0], minlength=len(count)))
+    if one.suitable.conditions:
+        found |= _with_other_suitable_nodes(now, before, np.bincount(owner[row < 0], minlength=len(count)))
     return found
 
 
-def _with_other_features(now: OwnersView, before: OwnersView, nodes: Ints) -> Bools:
-    """Return the VCs whose unbound virtual nodes have other features. `nodes`: their number in each VC."""
-    one, other = now.hardware.free_features, before.hardware.free_features
+def _with_other_suitable_nodes(now: OwnersView, before: OwnersView, nodes: Ints) -> Bools:
+    """Return the VCs of whose unbound virtual nodes others can suit a job. `nodes`: their number in each VC."""
+    one, other = now.hardware.suitable, before.hardware.suitable
     pairs = zip(now.holders.unbound(), nodes.tolist(), strict=True)
     return np.array([one.differ_for(other, unbound, count) for unbound, count in pairs], np.bool_)

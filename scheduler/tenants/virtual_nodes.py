@@ -12,7 +12,7 @@ that a request of two nodes or more uses whole nodes only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -25,7 +25,7 @@ from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_rows import CellRows
 from tiresias.scheduler.tenants.free_cells import CellLevel
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
-from tiresias.scheduler.tenants.node_features import combination, counted_features
+from tiresias.scheduler.tenants.suitable_nodes import Condition, SuitableNodes
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, VirtualNodeBindings
 from tiresias.scheduler.tenants.virtual_node_order import VirtualNodeOrder
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
@@ -43,6 +43,18 @@ class _Hardware(NamedTuple):
     health_changes: int
     binding_changes: int = 0
     short: tuple[int, ...] = ()
+
+
+class _UnboundNodes(NamedTuple):
+    """The positions of the virtual nodes that are not bound, the last one in their order first.
+
+    Attributes:
+        below_bound: By the hardware to which they can be bound, where a cell above them is bound.
+        below_free: The other ones by their preassigned cells.
+    """
+
+    below_bound: dict[frozenset[str], list[int]]
+    below_free: dict[VirtualCell, list[int]]
 
 
 class VirtualNodes:
@@ -184,37 +196,44 @@ class VirtualNodes:
     def features(self, bindings: VirtualNodeBindings, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
         """Return the features of each node, in their order: of its hardware, else of hardware to which it can be bound.
 
-        This is below the cell above it that is bound, else in a free cell of the level of its preassigned one. At most as many
-        nodes below one cell have a feature as such hardware does. These are the last ones, as most jobs take the first ones. Where
-        no job requests features, they are left out.
+        As many nodes that are not bound have a feature as of `_shares`. Where no job requests features, they are left out.
         """
-        features = hardware.features
-        if not hardware.requested_features:
+        suitable, order, row = hardware.suitable, bindings.ordered.order, bindings.row
+        if not suitable.features:
             return (frozenset(),) * len(self.cells)
-        order, row = bindings.ordered.order, bindings.row
-        below_bound, below_free = self._unbound_groups(order[row[order] < 0][::-1].tolist(), bindings)
-        found = dict[int, frozenset[str]]()
-        for possible, nodes in below_bound.items():
-            share = counted_features([features[self._row[name]] for name in possible])
-            found |= _first_ones_have(share, nodes)
-        cells = sorted(below_free, key=lambda cell: -cell.level)
-        shares = hardware.free_features.shares([(cell.chain.name, cell.level) for cell in cells])
-        for cell, share in zip(cells, shares, strict=True):
-            found |= _first_ones_have(share, below_free[cell])
-        return tuple([found[at] if at in found else features[row[at]] for at in order.tolist()])
+        features, groups = hardware.nodes.features, self._unbound_groups(bindings)
+        found = defaultdict[int, set[str]](set)
+        for name in suitable.features:
+            for nodes, share in self._shares(Condition(frozenset({name})), groups, suitable):
+                for at in nodes[:share]:
+                    found[at].add(name)
+        return tuple([features[row[at]] if row[at] >= 0 else frozenset(found.get(at, ())) for at in order.tolist()])
 
-    def _unbound_groups(
-        self, unbound: Sequence[int], bindings: VirtualNodeBindings
-    ) -> tuple[Mapping[frozenset[str], list[int]], Mapping[VirtualCell, list[int]]]:
-        """Return the unbound nodes by their possible hardware below a bound cell, and the other ones by their preassigned cells."""
-        below_bound, below_free = (
-            defaultdict[frozenset[str], list[int]](list),
-            defaultdict[VirtualCell, list[int]](list),
-        )
-        for at in unbound:
+    def _shares(
+        self, condition: Condition, groups: _UnboundNodes, suitable: SuitableNodes
+    ) -> Iterator[tuple[list[int], int]]:
+        """Yield groups of unbound nodes, and how many of each can be bound to hardware that meets a condition.
+
+        This is below the cell above them that is bound, else in a free cell of the level of their preassigned one. They are the
+        first nodes of the group, which come last in the order of the nodes, as most jobs take the first ones.
+        """
+        suits = suitable.suiting(condition)
+        for possible, nodes in groups.below_bound.items():
+            yield nodes, sum(bool(suits[self._row[name]]) for name in possible)
+        cells = sorted(groups.below_free, key=lambda cell: -cell.level)
+        shares = suitable.shares(condition, [(cell.chain.name, cell.level) for cell in cells])
+        yield from zip([groups.below_free[cell] for cell in cells], shares, strict=True)
+
+    def _unbound_groups(self, bindings: VirtualNodeBindings) -> _UnboundNodes:
+        order = bindings.ordered.order
+        found = _UnboundNodes(defaultdict(list), defaultdict(list))
+        for at in order[bindings.row[order] < 0][::-1].tolist():
             possible = bindings.possible.get(at)
-            (below_free[self.cells[at].preassigned] if possible is None else below_bound[possible]).append(at)
-        return below_bound, below_free
+            if possible is None:
+                found.below_free[self.cells[at].preassigned].append(at)
+            else:
+                found.below_bound[possible].append(at)
+        return found
 
     def unbound(self, bindings: VirtualNodeBindings) -> Mapping[CellLevel, int]:
         """Return the number of preassigned cells of each level that are not bound."""
@@ -269,36 +288,29 @@ class VirtualNodes:
     def _request(self, request: Request, bindings: VirtualNodeBindings, hardware: HardwareRows) -> Request:
         """Return what a request demands of the virtual nodes.
 
-        Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded,
-        and unbound ones that can only be bound to such hardware. Others are checked when they are bound; so is a GPU type that is
-        one of the types of a node with parts. Several features are one combination.
+        More than one feature, and nodes that it names or excludes, concern hardware: virtual nodes that are bound to hardware that
+        does not suit are excluded, and so many unbound ones that no more are left than can be bound to such hardware. A GPU type
+        that is one of the types of a node with parts is checked when they are bound. A job uses all nodes that it names.
         """
-        parts = self._parts if request.min_nodes > 1 else frozenset[str]()
+        least = max(request.min_nodes, len(request.nodes))
+        parts = self._parts if least > 1 else frozenset[str]()
         kind = "" if request.gpu_type in self._part_types else request.gpu_type
-        features = combination(request.features)
-        if not (request.nodes or request.excluded or request.closed or parts):
-            same = kind == request.gpu_type and features == request.features
-            return request if same else replace(request, gpu_type=kind, features=features)
-        names, refused = request.excluded | request.closed, list[str]()
-        for at, (name, row) in enumerate(zip(self.names, bindings.row.tolist(), strict=True)):
-            possible = {hardware.nodes.name[row]} if row >= 0 else bindings.possible.get(at)
-            if self._is_refused(possible, request.nodes, names):
-                refused.append(name)
-        excluded = parts.union(refused)
-        nowhere = frozenset[str]()
-        return replace(request, nodes=nowhere, excluded=excluded, closed=nowhere, gpu_type=kind, features=features)
+        condition = Condition.of(request)
+        if not condition.is_one_feature:
+            excluded = parts.union(self._refused(condition, bindings, hardware.suitable))
+            anywhere = replace(request, features=frozenset(), nodes=frozenset(), closed=frozenset())
+            return replace(anywhere, excluded=excluded, min_nodes=least, gpu_type=kind)
+        if parts or kind != request.gpu_type:
+            return replace(request, excluded=parts, gpu_type=kind)
+        return request
 
-    def _is_refused(self, possible: Set[str] | None, named: Set[str], excluded: Set[str]) -> bool:
-        """Return whether the hardware of a virtual node cannot be a node that a job can use.
-
-        Args:
-            possible: To what it is bound or can be bound; None: to any node outside of pinned cells.
-            named: The nodes that the job names; empty: any.
-            excluded: Those that it excludes.
-        """
-        if possible is None:
-            return bool(named) and named <= self._occupancy.clusters.cells.pinned_nodes
-        return possible <= excluded or (bool(named) and not possible & named)
+    def _refused(self, condition: Condition, bindings: VirtualNodeBindings, suitable: SuitableNodes) -> Iterator[str]:
+        """Yield the names of the virtual nodes that do not meet a condition."""
+        suits, row = suitable.suiting(condition), bindings.row
+        refused = np.flatnonzero((row >= 0) & ~suits[row]).tolist()
+        for nodes, share in self._shares(condition, self._unbound_groups(bindings), suitable):
+            refused += nodes[share:]
+        yield from (self.names[at] for at in refused)
 
     @cached_property
     def _parts(self) -> frozenset[str]:
@@ -319,11 +331,6 @@ def part_types(nodes: Nodes) -> frozenset[str]:
     parts = nodes.topology.selectable_parts.tolist()
     several = {kind for kind, count in zip(nodes.gpu_type, parts, strict=True) if count > 1 and "," in kind}
     return frozenset(kind for types in several for kind in types.split(","))
-
-
-def _first_ones_have(share: Mapping[str, int], nodes: Sequence[int]) -> dict[int, frozenset[str]]:
-    """Return the features of some nodes. `share`: how many of them have each feature."""
-    return {node: frozenset([name for name, count in share.items() if count > at]) for at, node in enumerate(nodes)}
 
 
 def _bound_above(cell: VirtualCell) -> PhysicalCell | None:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class RandomWorkload:
         jobs: The jobs.
         down: Failures of nodes, as of `ClusterReplay`.
         failing: Nodes that are a last resort, as of `ClusterReplay`.
-        features: Of each node; (): none.
+        features: Of each node, where `different_nodes`.
         owner_of: The virtual cluster of each node in a pinned cell, where `pinned`.
     """
 
@@ -53,7 +54,7 @@ class RandomWorkload:
     faults: bool = True
     whole_nodes: bool = False
     pinned: bool = False
-    with_features: bool = False
+    different_nodes: bool = False
     leaves: list[int] = field(default_factory=list)
     down: list[tuple[float, float, int]] = field(default_factory=list)
     failing: list[tuple[float, float, int]] = field(default_factory=list)
@@ -73,10 +74,10 @@ class RandomWorkload:
         if self.faults:
             self.down = [self._failure() for _ in range(rng.randint(1, 3))]
         self.failing = [self._failure() for _ in range(rng.randint(0, len(self.leaves)))]
-        if self.with_features:
+        if self.different_nodes:
             self.features = [self._some_features() for _ in self.leaves]
             for job in self.jobs:
-                job.request = replace(job.request, features=self._requested())
+                job.request = self._with_condition(job.request)
 
     def _declared(self, racks: int) -> tuple[DeclaredTenant, ...]:
         rng, free, found = self.rng, racks, list[DeclaredTenant]()
@@ -124,9 +125,17 @@ class RandomWorkload:
     def _some_features(self) -> frozenset[str]:
         return frozenset(name for name in FEATURES if self.rng.random() < 0.5)
 
-    def _requested(self) -> frozenset[str]:
-        """Return no feature for most jobs, else one, and seldom two."""
-        return frozenset(self.rng.choices(FEATURES, k=2)) if self.rng.random() < 0.35 else frozenset()
+    def _with_condition(self, request: Request) -> Request:
+        """Return a request that demands a feature or two, excludes nodes, or names some; about half of them demand nothing."""
+        rng, kind = self.rng, self.rng.random()
+        if kind < 0.3:
+            return replace(request, features=frozenset(rng.choices(FEATURES, k=2)))
+        some = frozenset(
+            f"n{row}" for row in rng.sample(range(len(self.leaves)), rng.randint(1, (len(self.leaves) + 2) // 3))
+        )
+        return (
+            replace(request, excluded=some) if kind < 0.45 else replace(request, nodes=some) if kind < 0.5 else request
+        )
 
     def _failure(self) -> tuple[float, float, int]:
         begin = float(self.rng.randint(0, 40))
@@ -251,9 +260,54 @@ def replay(work: RandomWorkload, policy: str) -> Counter[str]:
         may_wait=bool(work.features),
     )
     left = [job for job, end in run.run().items() if math.isnan(end)]
-    assert all(checks.left[job].code in UNFIT for job in left), (work.seed, checks.left)
-    checks.counts.update(left=len(left))
+    unbound = [job for job in work.jobs if job.name in left and checks.left[job.name].code == ReasonCode.UNBOUND]
+    assert work.pinned or not any(can_be_bound(work, job) for job in unbound), (work.seed, unbound)
+    fit = [job for job in left if job not in checks.left or checks.left[job].code not in UNFIT]
+    assert unbound or not fit, (work.seed, fit)
+    checks.counts.update(left=len(left), unbound=len(unbound))
     return checks.counts
+
+
+def can_be_bound(work: RandomWorkload, job: ReplayedJob) -> bool:
+    """Return whether an idle cluster has nodes for a job in cells of its virtual cluster, without a cell that the others need.
+
+    All sets of as few nodes as possible are tried, or those that the job names, with all choices of the racks that are cells of the
+    virtual cluster.
+    """
+    count = max(-(-job.gpus // work.gpus), len(job.request.nodes))
+    if count > min(job.gpus, job.request.max_nodes or job.gpus):
+        return False
+    own, others = (
+        Counter(
+            {
+                each.level: each.count
+                for tenant in work.declared
+                if (tenant.name == job.cluster) == is_own
+                for each in tenant.cells
+            }
+        )
+        for is_own in (True, False)
+    )
+    suits = [row for row in range(len(work.leaves)) if _suits(work, job.request, row)]
+    racks = set(work.leaves)
+    for nodes in combinations(suits, count):
+        touched = {work.leaves[row] for row in nodes}
+        for bound in chain.from_iterable(combinations(touched, count) for count in range(own["leaf"] + 1)):
+            single = [row for row in nodes if work.leaves[row] not in bound]
+            whole = len(racks) - len(touched | set(bound)) - (own["leaf"] - len(bound) + others["leaf"])
+            rest = len(work.leaves) - (own["leaf"] + others["leaf"]) * work.size - len(single)
+            if len(single) <= own["node"] and whole >= 0 and rest >= own["node"] - len(single) + others["node"]:
+                return True
+    return False
+
+
+def _suits(work: RandomWorkload, request: Request, row: int) -> bool:
+    name = f"n{row}"
+    return (
+        request.features <= work.features[row]
+        and name not in request.excluded
+        and (not request.nodes or name in request.nodes)
+    )
 
 
 def not_later_than_private(work: RandomWorkload) -> None:
@@ -280,7 +334,9 @@ def main() -> None:
         not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True))
         total += replay(RandomWorkload(seed, faults=seed % 3 != 0, pinned=True), POLICIES[seed % len(POLICIES)])
         not_later_than_private(RandomWorkload(seed, faults=False, whole_nodes=True, pinned=True))
-        total += replay(RandomWorkload(seed, faults=seed % 3 != 0, with_features=True), POLICIES[seed % len(POLICIES)])
+        total += replay(
+            RandomWorkload(seed, faults=seed % 3 != 0, different_nodes=True), POLICIES[seed % len(POLICIES)]
+        )
         seed += 1
     print(f"seeds {options.seed} to {seed - 1}: no property broken. {dict(total.most_common())}")
 

@@ -75,9 +75,10 @@ def test_pinned_cells(seed: int, policy: str, faults: bool) -> None:
 
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=seeds, policy=st.sampled_from(POLICIES), faults=st.booleans(), pinned=st.booleans())
-def test_nodes_with_different_features(seed: int, policy: str, faults: bool, pinned: bool) -> None:
-    """The same properties, and a job that is left when nothing else runs fits no hardware that it may use."""
-    replay(RandomWorkload(seed, faults=faults, pinned=pinned, with_features=True), policy)
+def test_different_nodes(seed: int, policy: str, faults: bool, pinned: bool) -> None:
+    """Jobs request features, or name or exclude nodes: the same properties, and a job that is left when nothing else runs fits no
+    hardware that it may use."""
+    replay(RandomWorkload(seed, faults=faults, pinned=pinned, different_nodes=True), policy)
 
 
 @many

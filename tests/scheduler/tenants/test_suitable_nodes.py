@@ -1,4 +1,4 @@
-"""Virtual clusters on nodes with different features: what a job finds on virtual nodes that are not bound yet."""
+"""Jobs of virtual clusters that request features, or name or exclude nodes: what they find on virtual nodes."""
 
 from __future__ import annotations
 
@@ -99,8 +99,42 @@ def test_nodes_of_several_racks_are_found_where_the_first_free_rack_has_none(sna
     assert start.owned_cells == ("node", "node")
 
 
-@pytest.mark.parametrize("seed", [356, 444, 471])
+@pytest.mark.parametrize("seed", [471, 757, 841])
 def test_no_two_jobs_are_preempted_in_turn_for_hardware_that_is_in_use(seed: int) -> None:
     """A job kept free cells for which no node with its feature was left, and a job of lower rank started in the rest of them: then
     the first one preempted it, and the other one started again."""
-    replay(RandomWorkload(seed, faults=seed % 3 != 0, with_features=True), "las")
+    replay(RandomWorkload(seed, faults=seed % 3 != 0, different_nodes=True), "las")
+
+
+def test_nodes_that_a_job_excludes_are_not_counted(snapshot_of: Any) -> None:
+    """`one` owns three nodes, of which a job excludes all free ones but two: it preempts on the node where it fits, and does not
+    wait for the third one."""
+    low = running(snapshot_of, "low", 0, GPUS, attained=80.0)
+    request = Request(excluded=frozenset({"n1", "n2", "n3"}))
+    high = snapshot_of.Job("high", 3 * GPUS, submit=90.0, request=request)
+    plan, (own, _, _) = decided(shown(snapshot_of, [low, high], ["one", "one"]), 3)
+    assert own.snapshot.jobs.request[1].excluded == frozenset()
+    assert [(each.job, each.beneficiary) for each in plan.preemptions] == [("low", "high")]
+    more = replace(request, excluded=request.excluded | {"n4"})
+    _, (own, _, _) = decided(shown(snapshot_of, [low, replace(high, request=more)], ["one", "one"]), 3)
+    assert len(own.snapshot.jobs.request[1].excluded) == 1
+
+
+def test_a_job_that_names_more_nodes_than_its_virtual_cluster_owns_blocks_no_other_one(snapshot_of: Any) -> None:
+    """It was given the only node in each decision, and its start was refused, as it did not use all nodes that it names."""
+    names = frozenset({"n1", "n2", "n4"})
+    jobs = [
+        snapshot_of.Job("high", GPUS, submit=80.0, request=Request(nodes=names)),
+        snapshot_of.Job("low", GPUS, submit=90.0),
+    ]
+    plan, _ = decided(shown(snapshot_of, jobs, ["one", "one"]), 1)
+    assert [start.job for start in plan.starts if start.owned_cells] == ["low"]
+
+
+def test_a_job_uses_all_nodes_that_it_names(snapshot_of: Any) -> None:
+    names = frozenset({"n1", "n4"})
+    waits = snapshot_of.Job("waits", GPUS, submit=80.0, request=Request(nodes=names))
+    plan, _ = decided(shown(snapshot_of, [waits], ["one"]), 3)
+    (start,) = plan.starts
+    assert {name for name, _ in start.nodes} == names
+    assert start.owned_cells == ("node", "node")
