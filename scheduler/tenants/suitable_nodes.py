@@ -37,11 +37,18 @@ class Condition(NamedTuple):
         return len(self.features) <= 1 and not self.nodes and not self.excluded
 
 
-class _Counts(NamedTuple):
-    """How many nodes suit: in each free cell of a level, the highest number first, and in all of them."""
+class Counts(NamedTuple):
+    """How many nodes meet a condition: in each free cell of a level, the highest number first, and in all of them."""
 
     of_cells: list[int]
     total: int
+
+    def differ_for(self, other: Counts, cells: int, nodes: int) -> bool:
+        """Return whether so many unbound virtual cells, with so many nodes, may have other shares by other counts."""
+        return self.of_cells[:cells] != other.of_cells[:cells] or min(self.total, nodes) != min(other.total, nodes)
+
+
+CountPair = tuple[Counts, Counts]
 
 
 class SuitableNodes:
@@ -62,7 +69,7 @@ class SuitableNodes:
         self.conditions = tuple(dict.fromkeys(each for each in map(Condition.of, requests) if any(each)))
         self.features = sorted({name for each in self.conditions if each.is_one_feature for name in each.features})
         self._suiting: dict[Condition, Bools] = {}
-        self._counts: dict[tuple[CellLevel, Condition], _Counts] = {}
+        self._counts: dict[tuple[CellLevel, Condition], Counts] = {}
 
     @cached_property
     def _features(self) -> tuple[Sequence[frozenset[str]], Ints]:
@@ -92,11 +99,11 @@ class SuitableNodes:
     def _rows(self, names: Iterable[str]) -> list[int]:
         return [row for row in map(self._cells.row_of.get, names) if row is not None]
 
-    def _of_level(self, level: CellLevel, condition: Condition) -> _Counts:
+    def _of_level(self, level: CellLevel, condition: Condition) -> Counts:
         key = level, condition
         if key not in self._counts:
             of_cells = self._cells.counts(level, self._nodes.usable & self.suiting(condition))
-            self._counts[key] = _Counts(of_cells, sum(of_cells))
+            self._counts[key] = Counts(of_cells, sum(of_cells))
         return self._counts[key]
 
     def shares(self, condition: Condition, levels: Sequence[CellLevel]) -> Iterator[int]:
@@ -117,18 +124,12 @@ class SuitableNodes:
             bound[level] += 1
             yield share
 
-    def differ_for(self, other: SuitableNodes, unbound: Mapping[CellLevel, int], nodes: int) -> bool:
-        """Return whether the shares of a virtual cluster were other ones for any of the conditions.
-
-        Args:
-            other: The nodes at another moment.
-            unbound: The number of unbound virtual cells of each level.
-            nodes: The number of virtual nodes in them.
-        """
-        for level, cells in unbound.items():
-            for condition in self.conditions:
-                one, two = self._of_level(level, condition), other._of_level(level, condition)
-                same = one.of_cells[:cells] == two.of_cells[:cells]
-                if not same or min(one.total, nodes) != min(two.total, nodes):
-                    return True
-        return False
+    def other_counts(
+        self, before: SuitableNodes, levels: Iterable[CellLevel]
+    ) -> Mapping[CellLevel, Sequence[CountPair]]:
+        """Return for some levels the counts now and at another moment, of the conditions of now for which they differ."""
+        found = dict[CellLevel, Sequence[CountPair]]()
+        for level in levels:
+            pairs = [(self._of_level(level, each), before._of_level(level, each)) for each in self.conditions]
+            found[level] = [(one, two) for one, two in pairs if one != two]
+        return found

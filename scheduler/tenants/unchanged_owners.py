@@ -83,6 +83,11 @@ def _with_other_nodes(now: OwnersView, before: OwnersView) -> Bools:
 
 def _with_other_suitable_nodes(now: OwnersView, before: OwnersView, nodes: Ints) -> Bools:
     """Return the VCs of whose unbound virtual nodes others can suit a job. `nodes`: their number in each VC."""
-    one, other = now.hardware.suitable, before.hardware.suitable
-    pairs = zip(now.holders.unbound(), nodes.tolist(), strict=True)
-    return np.array([one.differ_for(other, unbound, count) for unbound, count in pairs], np.bool_)
+    unbound = now.holders.unbound()
+    levels = dict.fromkeys(level for each in unbound for level in each)
+    pairs = now.hardware.suitable.other_counts(before.hardware.suitable, levels)
+    found = (
+        any(one.differ_for(other, cells, count) for level, cells in each.items() for one, other in pairs[level])
+        for each, count in zip(unbound, nodes.tolist(), strict=True)
+    )
+    return np.fromiter(found, np.bool_, len(unbound))
