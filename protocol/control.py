@@ -22,7 +22,8 @@ regular, small and owned by the job's user, in folders that are that user's own 
 job: a false report only affects its own job. (In a root that all users may write to, another user could create the user's folder
 first, and lead the controller from there to a file that the user wrote about another job.)
 
-Each file states the versions of this protocol that its writer speaks ("protocol", versions.py).
+Each file states the versions of this protocol that its writer speaks ("protocol", versions.py). A run writes supervisor.json and
+program.json no more once a later run of the job has begun (later_runs.py).
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen),
 end (epoch second at which the supervisor expects the time limit to end the run, 0: no limit; missing where not known),
 opportunistic (the owner's choice: opportunistic_choice.py), elastic (the sizes that the job can use: elastic_sizes.py).
