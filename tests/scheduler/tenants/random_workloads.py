@@ -188,6 +188,11 @@ class Checks:
         self._check_restart(snapshot, plan, fresh, healthy)
         self.left = {snapshot.jobs.id[row]: why for row, why in plan.why.items()}
 
+    def code(self, job: str) -> ReasonCode | None:
+        """Return why a job waits; None: it has no reason but that others have the GPUs."""
+        reason = self.left.get(job)
+        return None if reason is None else reason.code
+
     def _check_gpus(self, snapshot: Snapshot, plan: Plan) -> None:
         """No GPU is used twice, no virtual cluster holds more than it owns, and none holds pinned cells of another one."""
         free = dict(zip(snapshot.nodes.name, snapshot.nodes.free["gpus"].tolist(), strict=True))
@@ -260,9 +265,9 @@ def replay(work: RandomWorkload, policy: str) -> Counter[str]:
         may_wait=bool(work.features),
     )
     left = [job for job, end in run.run().items() if math.isnan(end)]
-    unbound = [job for job in work.jobs if job.name in left and checks.left[job.name].code == ReasonCode.UNBOUND]
+    unbound = [job for job in work.jobs if job.name in left and checks.code(job.name) == ReasonCode.UNBOUND]
     assert work.pinned or not any(can_be_bound(work, job) for job in unbound), (work.seed, unbound)
-    fit = [job for job in left if job not in checks.left or checks.left[job].code not in UNFIT]
+    fit = [job for job in left if checks.code(job) not in UNFIT]
     assert unbound or not fit, (work.seed, fit)
     checks.counts.update(left=len(left), unbound=len(unbound))
     return checks.counts
