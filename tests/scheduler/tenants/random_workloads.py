@@ -282,22 +282,16 @@ def can_be_bound(work: RandomWorkload, job: ReplayedJob) -> bool:
     count = max(-(-job.gpus // work.gpus), len(job.request.nodes))
     if count > min(job.gpus, job.request.max_nodes or job.gpus):
         return False
-    own, others = (
-        Counter(
-            {
-                each.level: each.count
-                for tenant in work.declared
-                if (tenant.name == job.cluster) == is_own
-                for each in tenant.cells
-            }
-        )
-        for is_own in (True, False)
-    )
+    own, others = Counter[str](), Counter[str]()
+    for tenant in work.declared:
+        counts = own if tenant.name == job.cluster else others
+        for each in tenant.cells:
+            counts[each.level] += each.count
     suits = [row for row in range(len(work.leaves)) if _suits(work, job.request, row)]
     racks = set(work.leaves)
     for nodes in combinations(suits, count):
         touched = {work.leaves[row] for row in nodes}
-        for bound in chain.from_iterable(combinations(touched, count) for count in range(own["leaf"] + 1)):
+        for bound in chain.from_iterable(combinations(touched, racks_bound) for racks_bound in range(own["leaf"] + 1)):
             single = [row for row in nodes if work.leaves[row] not in bound]
             whole = len(racks) - len(touched | set(bound)) - (own["leaf"] - len(bound) + others["leaf"])
             rest = len(work.leaves) - (own["leaf"] + others["leaf"]) * work.size - len(single)
