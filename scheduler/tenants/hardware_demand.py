@@ -10,6 +10,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
+from tiresias.scheduler.tenants.node_conditions import Condition, NodeConditions
 from tiresias.scheduler.tenants.suggested_nodes import SuggestedNodes
 
 _ROUNDING = 1e-6
@@ -26,7 +27,6 @@ class HardwareDemand:
         self._free = snapshot.nodes.free.amount[:, :COUNTED]
         self._promised: dict[int, list[float]] = {}  # by row of the node
         self._suggested: dict[tuple[int, int], SuggestedNodes | None] = {}
-        self._with_features: dict[frozenset[str], Bools] = {}
 
     @cached_property
     def promised(self) -> Floats:
@@ -39,6 +39,10 @@ class HardwareDemand:
     @cached_property
     def _row(self) -> Mapping[str, int]:
         return self._known_row or {name: row for row, name in enumerate(self._snapshot.nodes.name)}
+
+    @cached_property
+    def _by_condition(self) -> NodeConditions:
+        return NodeConditions(self._snapshot.nodes, self._row)
 
     @cached_property
     def _available(self) -> Floats:
@@ -66,27 +70,8 @@ class HardwareDemand:
         enough = nodes.usable.copy()
         for there, needed in zip(self._available_columns, need, strict=True):
             enough &= there >= needed - _ROUNDING
-        if request.features:
-            enough &= self._having(request.features)
-        enough[self._rows(request.excluded | request.closed)] = False
-        if request.nodes:
-            named = np.zeros(len(nodes), np.bool_)
-            named[self._rows(request.nodes)] = True
-            enough &= named
+        enough &= self._by_condition.meeting(Condition.of(request))
         return None if enough.all() else SuggestedNodes(self._row, enough)
-
-    def _having(self, features: frozenset[str]) -> Bools:
-        """Return the nodes with all these features, shape (nodes,)."""
-        found = self._with_features.get(features)
-        if found is None:
-            nodes = self._snapshot.nodes
-            found = np.fromiter(map(features.issubset, nodes.features), np.bool_, len(nodes))
-            self._with_features[features] = found
-        return found
-
-    def _rows(self, names: Iterable[str]) -> list[int]:
-        """Return the rows of the named nodes that are in the snapshot."""
-        return [self._row[name] for name in names if name in self._row]
 
     def promise(self, request: Request, placement: Sequence[tuple[str, int]]) -> bool:
         """Promise what a placement takes. False, and nothing is promised: it takes more than what can be free on a node."""

@@ -4,37 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
-from tiresias.scheduler.model import Bools, Ints, Nodes, Request
+from tiresias.scheduler.model import Bools, Nodes, Request
 from tiresias.scheduler.tenants.free_cells import CellLevel, FreeCells
-
-
-class Condition(NamedTuple):
-    """What a request demands of nodes.
-
-    Attributes:
-        features: Features of each node.
-        nodes: Names of the nodes that it permits; empty: all.
-        excluded: Names of those on which it cannot start now.
-    """
-
-    features: frozenset[str]
-    nodes: frozenset[str] = frozenset()
-    excluded: frozenset[str] = frozenset()
-
-    @staticmethod
-    def of(request: Request) -> Condition:
-        """Return that of a request."""
-        return Condition(request.features, request.nodes, request.excluded | request.closed)
-
-    @property
-    def is_one_feature(self) -> bool:
-        """Whether it demands no more than one feature, which nodes can show."""
-        return len(self.features) <= 1 and not self.nodes and not self.excluded
+from tiresias.scheduler.tenants.node_conditions import Condition, NodeConditions
 
 
 class Counts(NamedTuple):
@@ -65,39 +39,14 @@ class SuitableNodes:
     """
 
     def __init__(self, nodes: Nodes, cells: FreeCells, requests: Iterable[Request]) -> None:
-        self._nodes, self._cells = nodes, cells
+        self._nodes, self._cells, self._by_condition = nodes, cells, NodeConditions(nodes, cells.row_of)
         self.conditions = tuple(dict.fromkeys(each for each in map(Condition.of, requests) if any(each)))
         self.features = sorted({name for each in self.conditions if each.is_one_feature for name in each.features})
-        self._suiting: dict[Condition, Bools] = {}
         self._counts: dict[tuple[CellLevel, Condition], Counts] = {}
-
-    @cached_property
-    def _features(self) -> tuple[Sequence[frozenset[str]], Ints]:
-        """The different sets of features of the nodes, and which of them each node has."""
-        number = {each: at for at, each in enumerate(dict.fromkeys(self._nodes.features))}
-        of_node = np.fromiter(map(number.__getitem__, self._nodes.features), np.int64, len(self._nodes))
-        return tuple(number), of_node
 
     def suiting(self, condition: Condition) -> Bools:
         """Return the nodes that meet a condition, shape (nodes,)."""
-        if condition not in self._suiting:
-            self._suiting[condition] = self._meet(condition)
-        return self._suiting[condition]
-
-    def _meet(self, condition: Condition) -> Bools:
-        found = np.ones(len(self._nodes), np.bool_)
-        if condition.features:
-            sets, of_node = self._features
-            found &= np.array([condition.features <= each for each in sets])[of_node]
-        if condition.nodes:
-            named = np.zeros(len(found), np.bool_)
-            named[self._rows(condition.nodes)] = True
-            found &= named
-        found[self._rows(condition.excluded)] = False
-        return found
-
-    def _rows(self, names: Iterable[str]) -> list[int]:
-        return [row for row in map(self._cells.row_of.get, names) if row is not None]
+        return self._by_condition.meeting(condition)
 
     def _of_level(self, level: CellLevel, condition: Condition) -> Counts:
         key = level, condition

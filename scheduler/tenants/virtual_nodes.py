@@ -25,7 +25,8 @@ from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cell_rows import CellRows
 from tiresias.scheduler.tenants.free_cells import CellLevel
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
-from tiresias.scheduler.tenants.suitable_nodes import Condition, SuitableNodes
+from tiresias.scheduler.tenants.node_conditions import Condition
+from tiresias.scheduler.tenants.suitable_nodes import SuitableNodes
 from tiresias.scheduler.tenants.virtual_node_bindings import HeldNodes, VirtualNodeBindings
 from tiresias.scheduler.tenants.virtual_node_order import VirtualNodeOrder
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
