@@ -20,6 +20,7 @@ from tiresias.scheduler.tenants.selected_nodes import SelectedNodes
 from tiresias.scheduler.tenants.shared_nodes import SharedNodes
 from tiresias.scheduler.tenants.shown_gangs import COVERED, MOVABLE
 from tiresias.scheduler.tenants.sparing_starts import PreemptingStart, SparingStarts
+from tiresias.scheduler.tenants.suggested_nodes import SuggestedNodes
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for, selected_by
 from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.buddy_allocation import NO_LIMITS, OnlyNodes
@@ -39,6 +40,7 @@ class GuaranteedStarts:
         cells: Types of the owned cells of running jobs whose cells change, by id; () for none.
         covered: Running jobs without cells for which their VC keeps cells free: preempted, they start there at once.
         unbound: Waiting jobs for which the VC has enough free GPUs, but no hardware that fits their requests.
+        in_conflict: Those of them that would take cells that other VCs need.
         demand: What is promised on each node.
     """
 
@@ -49,6 +51,7 @@ class GuaranteedStarts:
     cells: dict[str, tuple[str, ...]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     unbound: set[str] = field(default_factory=set)
+    in_conflict: set[str] = field(default_factory=set)
 
     @property
     def placed(self) -> set[str]:
@@ -203,6 +206,18 @@ class HardwareBinding:
         is_bound = bool(suit_others) and self._bind_on(found, victims, job, chosen, at, suit_others)
         if not is_bound and not self._bind_on(found, victims, job, chosen, at):
             found.unbound.add(job)
+            if self._is_in_conflict(found, self._snapshot.jobs.request[self._row[job]], chosen):
+                found.in_conflict.add(job)
+
+    def _is_in_conflict(self, found: GuaranteedStarts, request: Request, chosen: ChosenNodes) -> bool:
+        """Return whether there is hardware for a job, but none without a cell that another VC needs."""
+        suggested = self._suggested(found, request, chosen)
+        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
+        return search.run() is None and search.run(of_others=True) is not None
+
+    def _suggested(self, found: GuaranteedStarts, request: Request, chosen: ChosenNodes) -> SuggestedNodes | None:
+        """Return the nodes that can give a job all its GPUs on one of its virtual nodes; None: all."""
+        return found.demand.suggested(request, max(gpus for _, gpus in chosen))
 
     def _bind_on(
         self,
@@ -226,7 +241,7 @@ class HardwareBinding:
         row = self._row[job]
         request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
         gang = GangRequest(job, cluster, GUARANTEED, tuple([(1, gpus) for _, gpus in chosen]))
-        suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
+        suggested = self._suggested(found, request, chosen)
         search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type), only)
         bound = victims.bind(gang, search, request)
         if bound is None:

@@ -11,14 +11,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.kept_plans import differ_in_times_only
-from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
+from tiresias.scheduler.model import Bools, Ints, Jobs, JobState, Plan, Snapshot
 from tiresias.scheduler.pool_decisions import IdlePool, KeptDecisions, PoolDecision
 from tiresias.scheduler.pool_ranks import PooledJobs, order_among
 from tiresias.scheduler.rank.kept_order import KeptOrders
@@ -47,6 +48,8 @@ from tiresias.scheduler.tenants.tenant_rules import JobTenants, may_be_opportuni
 from tiresias.scheduler.tenants.unchanged_owners import OwnersView, unchanged_owners
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 from tiresias.scheduler.unchanged_pools import UnchangedPools
+
+_MOST_ROUNDS = 8  # of decisions in which jobs are found whose nodes other VCs need
 
 
 @dataclass
@@ -106,21 +109,10 @@ class VirtualClusterRule:
         cells, names = self._cells_of(snapshot), tuple(tenant.name for tenant in tenants)
         self._rows.follow(snapshot.jobs.id)
         of_jobs = self._kept.tenants(snapshot.jobs, names)
-        holders, again = self._holders(snapshot, of_jobs, cells)
-        owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders, again)
         opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
-        guaranteed, kept = self._starts.of(
-            lambda chosen: order_among(
-                snapshot,
-                chosen,
-                config_inside(outside.config),
-                outside.policy,
-                owners.pools.ranks.pooled.computed,
-                self._orders,
-            ),
-            lambda order: _bound(snapshot, cells, of_jobs, holders, owners, opportunistic, order),
-            only_times_differ=owners.pools.kept,
+        holders, owners, guaranteed, kept = self._decide_guaranteed(
+            snapshot, tenants, outside, cells, of_jobs, opportunistic
         )
         takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
         rest = decide_opportunistic(
@@ -130,6 +122,35 @@ class VirtualClusterRule:
             self._newest = _Shown(snapshot, of_jobs, cells, holders)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
+
+    def _decide_guaranteed(
+        self,
+        snapshot: Snapshot,
+        tenants: Sequence[TenantPolicy],
+        outside: TenantPolicy,
+        cells: _Cells,
+        of_jobs: JobTenants,
+        opportunistic: Bools,
+    ) -> tuple[CellHolders, OwnersDecision, GuaranteedStarts, bool]:
+        """Return what the VCs decide, what that means on the hardware, and whether the latter is that of the decision before.
+
+        A job whose nodes other VCs need keeps no cells free, unless the policy of its VC has head-of-line blocking: the VC decides
+        once more without it.
+        """
+        holders, again = self._holders(snapshot, of_jobs, cells)
+        overtaken = set[str]()
+        for _ in range(_MOST_ROUNDS):
+            owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders, again, overtaken)
+            order = partial(_order, snapshot, outside, owners, self._orders)
+            bound = partial(_bound, snapshot, cells, of_jobs, holders, owners, opportunistic)
+            guaranteed, kept = self._starts.of(order, bound, only_times_differ=owners.pools.kept)
+            more = set() if kept else _overtaken(guaranteed, tenants, of_jobs, holders.row_of)
+            if not more or cells.occupancy.outdated:
+                break
+            overtaken |= more
+            holders, again = self._holders_of(cells, of_jobs), False
+        guaranteed.unbound |= overtaken
+        return holders, owners, guaranteed, kept
 
     def _holders(self, snapshot: Snapshot, of_jobs: JobTenants, cells: _Cells) -> tuple[CellHolders, bool]:
         """Return the jobs that hold cells, and whether the snapshot differs from the newest one in service and times only."""
@@ -152,9 +173,10 @@ class VirtualClusterRule:
         of_jobs: JobTenants,
         holders: CellHolders,
         only_times_differ: bool,
+        overtaken: Set[str],
     ) -> OwnersDecision:
-        """Let each VC decide on its cells."""
-        seen = seen_by_owners(snapshot.jobs, holders.owns)
+        """Let each VC decide on its cells. `overtaken`: jobs that do not start there."""
+        seen = _without_starts(seen_by_owners(snapshot.jobs, holders.owns), overtaken, holders.row_of)
         requests = self._kept.distinct(snapshot.jobs.request)
         own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, requests)
         changed = cells.occupancy.changed[:0] if only_times_differ else cells.occupancy.changed
@@ -194,6 +216,31 @@ class VirtualClusterRule:
             own = {name: VirtualNodes(occupancy, name, nodes, rows) for name in self._declared}
             self._cells = _Cells(key, occupancy, rows, own)
         return self._cells
+
+
+def _overtaken(
+    guaranteed: GuaranteedStarts, tenants: Sequence[TenantPolicy], of_jobs: JobTenants, row_of: Mapping[str, int]
+) -> set[str]:
+    """Return the jobs whose nodes other VCs need, in VCs in which jobs may overtake one that does not fit."""
+    blocked = {tenant.name for tenant in tenants if tenant.policy.blocks}
+    return {job for job in guaranteed.in_conflict if of_jobs.name(row_of[job]) not in blocked}
+
+
+def _without_starts(seen: Jobs, names: Set[str], row_of: Mapping[str, int]) -> Jobs:
+    """Return jobs of which some may not start."""
+    if not names:
+        return seen
+    eligible = seen.eligible.copy()
+    eligible[[row_of[name] for name in names]] = False
+    return replace(seen, eligible=eligible)
+
+
+def _order(
+    snapshot: Snapshot, outside: TenantPolicy, owners: OwnersDecision, orders: KeptOrders, chosen: Bools
+) -> Ints:
+    """Return the rows of chosen jobs, shape (jobs,), in the order of the policy of the jobs without cells."""
+    known = owners.pools.ranks.pooled.computed
+    return order_among(snapshot, chosen, config_inside(outside.config), outside.policy, known, orders)
 
 
 def _bound(

@@ -122,13 +122,13 @@ class ChosenSearch:
         self.is_inside = not self.takes_cells and all(_is_below_bound(leaf) for pod in virtual for leaf in pod)
         self._paths: dict[str, BindingPaths] = {}
 
-    def run(self) -> FoundPlacement | None:
-        """Return the physical cells; None: the suggested nodes have none."""
+    def run(self, *, of_others: bool = False) -> FoundPlacement | None:
+        """Return the physical cells; None: the suggested nodes have none. `of_others`: also those that other VCs may need."""
         found: Bindings = {}
         for chain in self._chains:
             paths = binding_paths(pod for pod in self._virtual if pod[0].chain.name == chain)
             self._paths[chain] = paths
-            bindings = _bindings(self._gangs, chain, paths, *self._limits, one_by_one=True)
+            bindings = _bindings(self._gangs, chain, paths, *self._limits, one_by_one=True, of_others=of_others)
             if bindings is None:
                 return None
             found |= bindings
@@ -163,6 +163,7 @@ def _bindings(
     only: OnlyNodes = NO_LIMITS,
     *,
     one_by_one: bool = False,
+    of_others: bool = False,
 ) -> Bindings | None:
     """Search for physical cells.
 
@@ -170,8 +171,11 @@ def _bindings(
     is to reserve cells is searched for once more, cell by cell.
 
     `one_by_one`: whether it is also searched once more where nothing is found. Further splits split the first free cells, also
-    those without a suggested node, and the published method searches no further.
+    those without a suggested node, and the published method searches no further. `of_others`: as of `ChosenSearch.run`.
     """
+    if of_others:
+        found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True, of_others=True)
+        return found.bindings if found else None
     found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=False)
     if (one_by_one and found is None) or (found and not _may_be_taken(gangs, chain, found)):
         found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True)
@@ -187,9 +191,10 @@ def _search_for(
     only: OnlyNodes,
     *,
     one_by_one: bool,
+    of_others: bool = False,
 ) -> BindingSearch | None:
     state = gangs.cells.chains[chain]
-    owned = list(state.all_owned_free)
+    owned = [0] * len(state.all_owned_free) if of_others else list(state.all_owned_free)
     found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one, refused, only)
     return found if found.run(paths) else None
 

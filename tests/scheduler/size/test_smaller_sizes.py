@@ -19,10 +19,10 @@ make, Node = Builder(), Builder.Node
 LAS = replace(PolicyConfig.paper("las"), sizing="minimum_first", preemption_cost=60.0)
 
 
-def crowded(wanted: int, most: int = 8, least: int = 2) -> Snapshot:
+def crowded(gpus: int, most: int = 8, least: int = 2) -> Snapshot:
     """Job a runs on all 8 GPUs of a node; job b, which has run for a shorter time, requests some of them."""
     a = job("a", 8, 1, state=JobState.RUNNING, attained=1e5, ran=1e4, placement=((0, 8),))
-    return elastic(make([a, job("b", wanted, 2)], [Node(8)]), (least, most, 1), (wanted, wanted, 0))
+    return elastic(make([a, job("b", gpus, 2)], [Node(8)]), (least, most, 1), (gpus, gpus, 0))
 
 
 def test_a_job_that_goes_on_with_fewer_gpus_is_resized_for_its_beneficiary() -> None:

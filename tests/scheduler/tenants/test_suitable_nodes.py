@@ -14,7 +14,7 @@ from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, tenants_of, wit
 from tests.scheduler.tenants.test_jobs_beyond_cells import LAS, NOW, running
 from tiresias.scheduler.model import Plan, Request, Snapshot
 from tiresias.scheduler.pool_decisions import PoolDecision
-from tiresias.scheduler.reason_codes import ReasonCode
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
@@ -138,3 +138,27 @@ def test_a_job_uses_all_nodes_that_it_names(snapshot_of: Any) -> None:
     (start,) = plan.starts
     assert {name for name, _ in start.nodes} == names
     assert start.owned_cells == ("node", "node")
+
+
+def in_conflict(make: Any, *others: Any) -> Snapshot:
+    """A job that names nodes of two racks, of which `one` can have one only: `two` owns two of three."""
+    job = make.Job("high", 2 * GPUS, submit=80.0, request=Request(nodes=frozenset({"n0", "n2"})))
+    return shown(make, [job, *others], ["one"] * (1 + len(others)))
+
+
+def test_a_job_whose_nodes_other_virtual_clusters_need_is_overtaken(snapshot_of: Any) -> None:
+    snapshot = in_conflict(snapshot_of, snapshot_of.Job("last", GPUS, submit=90.0))
+    plan, _ = decided(snapshot, 2, racks_of_two=2)
+    assert plan.why[0] == Reason(ReasonCode.UNBOUND, "one")
+    assert [(start.job, start.owned_cells) for start in plan.starts] == [("last", ("node",))]
+
+
+def test_no_job_loses_its_cells_for_one_whose_nodes_other_virtual_clusters_need(snapshot_of: Any) -> None:
+    snapshot = in_conflict(snapshot_of, running(snapshot_of, "low", 0, GPUS, attained=80.0))
+    rule = VirtualClusterRule(
+        [DeclaredTenant("one", (DeclaredCells("node", 2),)), DeclaredTenant("two", (DeclaredCells("leaf", 2),))]
+    )
+    for now in (NOW, NOW + 1):
+        plan, _ = rule.decide(replace(snapshot, time=now), tenants_of(LAS))
+        assert plan.actions == ()
+        assert plan.why == {0: Reason(ReasonCode.UNBOUND, "one")}

@@ -47,7 +47,7 @@ def _other_request(snapshot: Snapshot, at: int) -> Snapshot:
 
 
 def _without_one(snapshot: Snapshot, at: int) -> Snapshot:
-    """A waiting job has been cancelled, and all jobs behind it are one row further up."""
+    """A waiting job has been cancelled, and all jobs after it are one row further up."""
     waits = np.flatnonzero(snapshot.jobs.state == JobState.WAITING)
     if not len(waits) or len(snapshot.jobs) == 1:
         return snapshot

@@ -107,7 +107,7 @@ def test_all_jobs_end_and_no_gpu_is_used_twice(
 
 @pytest.mark.parametrize("kind", OPPORTUNISTIC_RULES)
 def test_opportunistic_jobs_do_not_wait_for_each_other(snapshot_of: Any, kind: Rule) -> None:
-    """Under `fifo` a job that fits on no nodes blocks those behind it in its virtual cluster, and none of another one."""
+    """Under `fifo` a job that fits on no nodes blocks those after it in its virtual cluster, and none of another one."""
     full = [snapshot_of.Job(str(at), GPUS, JobState.RUNNING, placement=((at, GPUS),)) for at in range(len(LEAVES) - 1)]
     large = snapshot_of.Job("large", 2 * GPUS, submit=10.0)
     small = [snapshot_of.Job(name, 1, submit=11.0) for name in ("inside", "outside")]
