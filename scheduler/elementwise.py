@@ -34,6 +34,12 @@ def either(condition: Values, yes: Callable[..., Columns], no: Callable[..., Col
     return yes(*of) if condition else no(*of)
 
 
+def both(condition: Values, other: Callable[..., Values], *of: Any) -> Values:
+    """Return where the condition and `other(*of)` hold. The latter is worked out only if the condition holds for a job."""
+    holds = condition.any() if isinstance(condition, _ARRAY) else condition
+    return condition & other(*of) if holds else condition
+
+
 def larger(one: Values, other: Values) -> Values:
     """Return the larger of two values."""
     if isinstance(one, _ARRAY) or isinstance(other, _ARRAY):

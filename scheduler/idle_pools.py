@@ -196,7 +196,12 @@ class _IdlePools:
     def _order(self) -> Ints:
         """Return the rows of the jobs of the pools that are not known, pool by pool in their order."""
         order = self._ranks.order
-        return order if self._known is None else order[~self._known.pools[self._pool[order]]]
+        if self._known is None or not self._known.pools.any():
+            return order
+        first = self._ranks.first.tolist()
+        return np.concatenate(
+            [order[:0], *(order[first[at] : first[at + 1]] for at in np.flatnonzero(~self._known.pools))]
+        )
 
     def _competes(self) -> Bools:
         """Return the running jobs that may be preempted."""

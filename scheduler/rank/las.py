@@ -17,7 +17,7 @@ import math
 from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Values, known, pick, where
+from tiresias.scheduler.elementwise import Values, both, known, pick, where
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank import las_order
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
@@ -71,7 +71,7 @@ class Las(IncrementalPolicy):
         """Return whether the waiting job starves and GPUs may be kept free for it now."""
         if not config.starving_first:
             return False
-        return starves(jobs, now) & may_drain(jobs.waited, config)
+        return both(starves(jobs, now), may_drain, jobs.waited, config)
 
     def cost(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
         """Return the service at which the job's queue begins: a job that has had so much is expected to need as much again."""

@@ -16,6 +16,7 @@ from itertools import count
 
 import numpy as np
 
+from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.model import Ints, Snapshot
 from tiresias.scheduler.tenants.held_gangs import NO_GANGS, HeldGangs, HeldGangsReader
 from tiresias.scheduler.tenants.held_parts import part_of_gpu
@@ -49,8 +50,9 @@ class CellOccupancy:
         health_changes: How often nodes have become bad or healthy.
     """
 
-    def __init__(self, spec: CellSpecification) -> None:
-        """Start empty. Raises UsageError for an invalid specification."""
+    def __init__(self, spec: CellSpecification, rows: JobRows | None = None) -> None:
+        """Start empty. `rows`: the rows of the jobs, which follow the snapshots. Raises UsageError for an invalid specification."""
+        self._rows = rows or JobRows()
         self.clusters = VirtualClusters(spec)
         self.shown: dict[str, ShownGang] = {}
         self.outdated = False
@@ -72,6 +74,7 @@ class CellOccupancy:
 
         Nodes that have become bad are the last change: a job that runs holds its cells whatever is bad, also after a restart.
         """
+        self._rows.follow(snapshot.jobs.id)
         gangs = self._reader.read(snapshot, of_jobs.names, of_jobs.of)
         changed = self._changed_jobs(snapshot, of_jobs, gangs) | self._changed_unmanaged(snapshot)
         self._before = gangs
@@ -108,10 +111,8 @@ class CellOccupancy:
     def _changed_jobs(self, snapshot: Snapshot, of_jobs: JobTenants, gangs: HeldGangs) -> dict[str, ShownGang | None]:
         """Return what is shown of the jobs of which something else was shown before; None: nothing."""
         found: dict[str, ShownGang | None] = {}
-        is_changed = gangs.changed(self._before)
-        if len(gangs) - np.count_nonzero(is_changed) < len(self._before):
-            gone = np.flatnonzero(self._before.places_in(gangs) < 0)
-            found = dict.fromkeys(map(self._before.id, gone.tolist()))
+        is_changed, gone = gangs.changed(self._before, self._rows)
+        found |= dict.fromkeys(map(self._before.id, gone.tolist()))
         self.changed = gangs.rows[is_changed]
         for at, row in zip(np.flatnonzero(is_changed).tolist(), self.changed.tolist(), strict=True):
             found[gangs.id(at)] = shown_gang(snapshot, row, of_jobs.name(row), gangs.allocations(at))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
 from tiresias.scheduler.stable_order import stable_order
 from tiresias.scheduler.tenants.hardware_demand import is_reclaimable
@@ -23,7 +26,7 @@ class HeldGangs:
         first: Where the allocations of each begin in `shares`, then their number, shape (jobs with GPUs + 1,).
         places: The row of each allocation in the snapshot, job by job, in the order of the snapshot.
         shares: Where each of them is, and the type of its owned cell, as one number, shape (allocations with GPUs,).
-        amounts: What all allocations of the snapshot hold, shape (allocations, columns of the resources).
+        amounts: What each of them holds, shape (allocations with GPUs, columns of the resources).
     """
 
     rows: Ints
@@ -52,33 +55,48 @@ class HeldGangs:
         """Return the rows of the allocations of one of the jobs in the snapshot."""
         return self.places[self.first[at] : self.first[at + 1]]
 
-    def changed(self, before: HeldGangs) -> Bools:
-        """Return which of the jobs are shown otherwise than before, or were not. O(jobs + allocations)."""
+    def changed(self, before: HeldGangs, rows: JobRows) -> tuple[Bools, Ints]:
+        """Compare them with those of an earlier snapshot. O(jobs + allocations) in numpy.
+
+        Args:
+            before: The earlier ones.
+            rows: The rows of the jobs now.
+
+        Returns:
+            Which jobs are shown otherwise than before, or were not; and the places in `before` of those that are shown no more.
+        """
+        at = self._places_in(before, rows.now(before.jobs))
+        gone = np.ones(len(before), np.bool_)
+        gone[at[at >= 0]] = False
         if self.amounts.shape[1] != before.amounts.shape[1]:  # no parts of nodes were known before
-            return np.ones(len(self), np.bool_)
-        at, count, count_before = self.places_in(before), np.diff(self.first), np.diff(before.first)
+            return np.ones(len(self), np.bool_), np.flatnonzero(gone)
+        count, count_before = np.diff(self.first), np.diff(before.first)
         same = at >= 0
         known = np.flatnonzero(same)
-        there = at[known]
-        same[known] = (self.of_job[known] == before.of_job[there]) & (count[known] == count_before[there])
+        same[known] = (self.of_job[known] == before.of_job[at[known]]) & (count[known] == count_before[at[known]])
         known = np.flatnonzero(same)
-        here, there = _ranges(self.first[known], count[known]), _ranges(before.first[at[known]], count[known])
-        differs = self.shares[here] != before.shares[there]
-        differs |= _differ(self.amounts, self.places[here], before.amounts, before.places[there])
-        same[np.repeat(known, count[known])[differs]] = False
-        return ~same
+        here, there = _allocations_of(self, known, before, at[known])
+        differs = _selected(self.shares, here) != _selected(before.shares, there)
+        # few columns and many rows: faster than `any`
+        for column in (_selected(self.amounts, here) != _selected(before.amounts, there)).T:
+            differs |= column
+        if differs.any():
+            same[np.repeat(known, count[known])[differs]] = False
+        return ~same, np.flatnonzero(gone)
 
-    def places_in(self, other: HeldGangs) -> Ints:
-        """Return the place of each job among those of others, shape (jobs with GPUs,); -1: it is none of them."""
-        if self.jobs == other.jobs:
-            place = np.full(len(self.jobs), -1, np.int64)
-            place[other.rows] = np.arange(len(other.rows))
-            return place[self.rows]
-        by_id = {name: at for at, name in enumerate(other.ids)}
-        return np.fromiter((by_id.get(name, -1) for name in self.ids), np.int64, len(self))
+    def _places_in(self, other: HeldGangs, moved: Ints | None) -> Ints:
+        """Return the place of each job among earlier ones, shape (jobs with GPUs,); -1: it is none of them. `moved`: as of
+        `JobRows.now`."""
+        row = other.rows if moved is None else moved[other.rows]
+        place = np.full(len(self.jobs), -1, np.int64)
+        left = np.flatnonzero(row >= 0)
+        place[row[left]] = left
+        return place[self.rows]
 
 
 _NODE_BITS, _STATE_BITS = 32, 8  # of the number of a node, and of a state
+_MOST_SLICES = 64  # more of them are copied later than single rows
+Column = npt.NDArray[Any]
 _NOTHING = np.empty(0, np.int64)
 NO_GANGS = HeldGangs(_NOTHING, (), _NOTHING, np.zeros(1, np.int64), _NOTHING, _NOTHING, np.empty((0, 0)))
 
@@ -119,7 +137,7 @@ class HeldGangsReader:
         shown = ((jobs.state, _STATE_BITS), (jobs.movable, 1), (is_reclaimable(jobs), 1))
         for column, bits in shown:
             cluster = (cluster << bits) | column[rows]
-        amounts = held.resources.amount
+        amounts = held.resources.amount.take(places, axis=0)
         return HeldGangs(rows, jobs.id, cluster, np.append(first, len(places)), places, share, amounts)
 
     def _numbers_of_cells(self, cells: Sequence[str]) -> Ints:
@@ -131,17 +149,35 @@ class HeldGangsReader:
         return np.fromiter(map(self._number.__getitem__, texts), np.int64, len(texts))
 
 
-def _differ(one: Floats, here: Ints, other: Floats, there: Ints) -> Bools:
-    """Return which rows of two tables differ, shape (rows,)."""
-    found = np.zeros(len(here), np.bool_)
-    for column in (
-        one.take(here, axis=0) != other.take(there, axis=0)
-    ).T:  # few columns and many rows: faster than `any`
-        found |= column
-    return found
+_Selection = Ints | Sequence[slice]  # of rows
 
 
-def _ranges(first: Ints, count: Ints) -> Ints:
-    """Return the numbers from each first one, so many of each, one range after the other."""
+def _allocations_of(one: HeldGangs, gangs: Ints, other: HeldGangs, others: Ints) -> tuple[_Selection, _Selection]:
+    """Return the allocations of some jobs in two snapshots, in which each has as many. `gangs`, `others`: their places.
+
+    Most of the jobs follow each other in both, so that a few slices have them all.
+    """
+    ends = np.flatnonzero((np.diff(gangs) != 1) | (np.diff(others) != 1)) + 1
+    if len(ends) >= _MOST_SLICES:
+        return _ranges(one.first, gangs), _ranges(other.first, others)
+    firsts, lasts = (np.concatenate(each) for each in (([0], ends), (ends - 1, [len(gangs) - 1])))
+    return _slices(one.first, gangs, firsts, lasts), _slices(other.first, others, firsts, lasts)
+
+
+def _slices(first: Ints, gangs: Ints, firsts: Ints, lasts: Ints) -> Sequence[slice]:
+    if not len(gangs):
+        return ()
+    return list(map(slice, first[gangs[firsts]].tolist(), first[gangs[lasts] + 1].tolist()))
+
+
+def _selected(column: Column, rows: _Selection) -> Column:
+    if isinstance(rows, np.ndarray):
+        return column[rows]
+    return np.concatenate([column[:0], *(column[each] for each in rows)])
+
+
+def _ranges(first: Ints, gangs: Ints) -> Ints:
+    """Return the allocations of jobs, job by job."""
+    count = first[gangs + 1] - first[gangs]
     ends = np.cumsum(count)
-    return np.repeat(first - ends + count, count) + np.arange(int(ends[-1]) if len(ends) else 0)
+    return np.repeat(first[gangs] - ends + count, count) + np.arange(int(ends[-1]) if len(ends) else 0)

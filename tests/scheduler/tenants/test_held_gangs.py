@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.scheduler.job_rows import JobRows
 from tiresias.scheduler.model import Allocations, JobState, Snapshot
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.tenants.held_gangs import NO_GANGS, HeldGangsReader
@@ -53,14 +54,18 @@ def plain(drawn: dict[str, Any]) -> dict[str, Any]:
 def test_a_gang_is_changed_if_it_is_shown_otherwise(
     snapshot_of: Any, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    reader, before = HeldGangsReader(), plain(first)
+    reader, before, rows = HeldGangsReader(), plain(first), JobRows()
     one = reader.read(*_arguments(snapshot_with(snapshot_of, first)))
-    assert one.changed(NO_GANGS).tolist() == [True] * len(before)
+    rows.follow(one.jobs)
+    assert one.changed(NO_GANGS, rows)[0].tolist() == [True] * len(before)
     for drawn in (second, first):
         two = reader.read(*_arguments(snapshot_with(snapshot_of, drawn)))
         now = plain(drawn)
         assert two.ids == list(now)
-        assert two.changed(one).tolist() == [before.get(name) != now[name] for name in two.ids]
+        rows.follow(two.jobs)
+        changed, gone = two.changed(one, rows)
+        assert changed.tolist() == [before.get(name) != now[name] for name in two.ids]
+        assert {one.id(at) for at in gone.tolist()} == before.keys() - now.keys()
         for at, name in enumerate(two.ids):
             assert len(two.allocations(at)) == len(now[name][3])
 
