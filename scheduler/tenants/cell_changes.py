@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 from typing import cast
 
@@ -89,13 +89,15 @@ class CellChanges:
         suggested: Set[str] | None,
         refused: Set[PhysicalCell] = frozenset(),
         only: OnlyNodes = NO_LIMITS,
+        also: Iterable[VirtualCell] = (),
     ) -> ChosenSearch:
-        """Return the search for the hardware of virtual nodes. Arguments as of `ChosenSearch`.
+        """Return the search for the hardware of virtual nodes. Arguments as of `ChosenSearch`; `also`: other virtual nodes.
 
         The largest cells choose first. Otherwise a small one could take a part of what was freed for a large one.
         """
         pods = [_nearest_leaves(*each) for each in sorted(chosen, key=lambda each: -each[0].preassigned.level)]
-        return ChosenSearch(self._clusters.gangs, pods, suggested, refused, only)
+        others = [_nearest_leaves(node, 1)[0] for node in also]
+        return ChosenSearch(self._clusters.gangs, pods, suggested, refused, only, others)
 
     def concerns(self, name: str, search: ChosenSearch) -> bool:
         """Return whether the weight of an opportunistic gang can change what a search finds."""

@@ -36,13 +36,9 @@ class FreeCells:
     """The free cells of all chains at one moment. Later changes of the cells do not concern it.
 
     O(nodes x levels) in numpy.
-
-    Attributes:
-        row_of: The row of each node by name.
     """
 
     def __init__(self, chains: Iterable[ChainState], rows: CellRows) -> None:
-        self.row_of = rows.of_node
         self._chains = {state.chain.name: _of_chain(state, rows) for state in chains}
 
     def counts(self, level: CellLevel, nodes: Bools) -> list[int]:

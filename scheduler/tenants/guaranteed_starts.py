@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.held_parts import parts_of_gpus
+from tiresias.scheduler.tenants.named_nodes import NamedNodes
+from tiresias.scheduler.tenants.node_conditions import NodeConditions
 from tiresias.scheduler.tenants.opportunistic_victims import OpportunisticVictims
 from tiresias.scheduler.tenants.selected_nodes import SelectedNodes
 from tiresias.scheduler.tenants.shared_nodes import SharedNodes
@@ -26,7 +30,7 @@ from tiresias.scheduler.topology_tree import Parts
 from tiresias.scheduler.virtual_clusters.buddy_allocation import NO_LIMITS, OnlyNodes
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
-from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
+from tiresias.scheduler.virtual_clusters.placement_search import ChosenSearch, FoundPlacement
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +44,7 @@ class GuaranteedStarts:
         cells: Types of the owned cells of running jobs whose cells change, by id; () for none.
         covered: Running jobs without cells for which their VC keeps cells free: preempted, they start there at once.
         unbound: Waiting jobs for which the VC has enough free GPUs, but no hardware that fits their requests.
-        in_conflict: Those of them that would take cells that other VCs need.
+        lacking: Those of them for which there is none even if all jobs without cells end.
         demand: What is promised on each node.
     """
 
@@ -51,7 +55,7 @@ class GuaranteedStarts:
     cells: dict[str, tuple[str, ...]] = field(default_factory=dict)
     covered: set[str] = field(default_factory=set)
     unbound: set[str] = field(default_factory=set)
-    in_conflict: set[str] = field(default_factory=set)
+    lacking: set[str] = field(default_factory=set)
 
     @property
     def placed(self) -> set[str]:
@@ -73,7 +77,7 @@ class HardwareBinding:
         holders: The jobs that hold cells.
         may_stay: The jobs that may run opportunistically, shape (jobs,).
         order: Returns the rows of chosen jobs, shape (jobs,), as the policy of the jobs without cells ranks them.
-        node: The row of each node by name.
+        by_condition: The nodes by conditions.
     """
 
     def __init__(
@@ -83,9 +87,9 @@ class HardwareBinding:
         holders: CellHolders,
         may_stay: Bools,
         order: Callable[[Bools], Ints],
-        node: Mapping[str, int],
+        by_condition: NodeConditions,
     ) -> None:
-        self._node = node
+        self._by_condition, self._node = by_condition, by_condition.row_of
         self._snapshot, self._occupancy, self._may_stay, self._order = snapshot, occupancy, may_stay, order
         self._holders, self._row = holders, holders.row_of
         self._refused: dict[str, frozenset[PhysicalCell]] = {"": frozenset()}
@@ -93,6 +97,7 @@ class HardwareBinding:
         self._movable = may_be_removed(snapshot)
         self._preempting: list[PreemptingStart] = []
         self._shared = SharedNodes()
+        self._named = NamedNodes(snapshot, self._row, self._node)
         self._selected: SelectedNodes | None = None  # None: no hardware is bad
 
     def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
@@ -113,7 +118,7 @@ class HardwareBinding:
         found = GuaranteedStarts(self._demand(cells), cells=cells)
         found.preempted = {job: other for job, other in demoted.items() if not self._may_stay[self._row[job]]}
         selected = [
-            (start.job, decision.chosen(start))
+            (start.job, self._named.chosen(decision, start))
             for decision in decisions
             for start in selected_by(decision.part, self._row)
         ]
@@ -153,7 +158,7 @@ class HardwareBinding:
 
     def _demand(self, cells: Mapping[str, tuple[str, ...]]) -> HardwareDemand:
         """Return what is free, and what jobs without cells that may be preempted hold. `cells`: of those whose cells change."""
-        return HardwareDemand(self._snapshot, self._removable(cells), self._node)
+        return HardwareDemand(self._snapshot, self._removable(cells), self._by_condition)
 
     def _removable(self, cells: Mapping[str, tuple[str, ...]]) -> Bools:
         """Return the jobs without cells that may be preempted or release their GPUs, shape (jobs,)."""
@@ -202,22 +207,54 @@ class HardwareBinding:
 
         Hardware comes first that also suits the jobs for which GPUs of the same virtual nodes are kept free.
         """
-        suit_others = self._shared.nodes_of(chosen, found.demand)
+        if job in self._named:
+            suit_others, only = {}, self._cheapest(found, victims, job, chosen)
+        else:
+            suit_others, only = self._shared.nodes_of(chosen, found.demand), NO_LIMITS
         is_bound = bool(suit_others) and self._bind_on(found, victims, job, chosen, at, suit_others)
-        if not is_bound and not self._bind_on(found, victims, job, chosen, at):
+        if not is_bound and not self._bind_on(found, victims, job, chosen, at, only):
             found.unbound.add(job)
-            if self._is_in_conflict(found, self._snapshot.jobs.request[self._row[job]], chosen):
-                found.in_conflict.add(job)
+            if self._lacks_hardware(found, job, chosen, only):
+                found.lacking.add(job)
 
-    def _is_in_conflict(self, found: GuaranteedStarts, request: Request, chosen: ChosenNodes) -> bool:
-        """Return whether there is hardware for a job, but none without a cell that another VC needs."""
-        suggested = self._suggested(found, request, chosen)
-        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type))
-        return search.run() is None and search.run(of_others=True) is not None
+    def _cheapest(
+        self, found: GuaranteedStarts, victims: OpportunisticVictims, job: str, chosen: ChosenNodes
+    ) -> OnlyNodes:
+        """Return how a job that names some of its nodes is bound with the fewest GPUs of preempted jobs."""
+        request, suggested = self._snapshot.jobs.request[self._row[job]], self._suggested(found.demand, job, chosen)
+        first, best = next(self._named.limits(job, chosen)), (math.inf, NO_LIMITS)
+        for only in self._named.limits(job, chosen):
+            bound = victims.bind(_gang(job, chosen), self._search(job, chosen, suggested, only), request)
+            if bound is not None:
+                self._changes.take_back_last()
+                best = min(best, (bound.cost[0], only), key=itemgetter(0))
+            if bound is not None and not bound.victims:
+                break
+        return best[1] or first
 
-    def _suggested(self, found: GuaranteedStarts, request: Request, chosen: ChosenNodes) -> SuggestedNodes | None:
+    def _lacks_hardware(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes, only: OnlyNodes) -> bool:
+        """Return whether some healthy nodes do not suit a job, and the others would not suffice if all jobs without cells ended."""
+        demand = HardwareDemand(self._snapshot, self._without_cells(found.cells), self._by_condition)
+        suggested = self._suggested(demand, job, chosen)
+        if suggested is None or len(suggested) == np.count_nonzero(self._snapshot.nodes.usable):
+            return False
+        return self._search(job, chosen, suggested, only).run() is None
+
+    def _search(self, job: str, chosen: ChosenNodes, suggested: SuggestedNodes | None, only: OnlyNodes) -> ChosenSearch:
+        """Return the search for the hardware of a job. `only`: as of `_bind_on`."""
+        refused = self._of_other_types(self._snapshot.jobs.request[self._row[job]].gpu_type)
+        cells = {cell for cell, _ in chosen}
+        others = [cell for cell in only if cell not in cells]
+        if not others:
+            return self._changes.search(chosen, suggested, refused, only)
+        limits = dict(only)
+        if suggested is not None:
+            limits |= {cell: {name for name in only.get(cell, suggested) if name in suggested} for cell in cells}
+        return self._changes.search(chosen, None, refused, limits, others)
+
+    def _suggested(self, demand: HardwareDemand, job: str, chosen: ChosenNodes) -> SuggestedNodes | None:
         """Return the nodes that can give a job all its GPUs on one of its virtual nodes; None: all."""
-        return found.demand.suggested(request, max(gpus for _, gpus in chosen))
+        return demand.suggested(self._named.request(job), max(gpus for _, gpus in chosen))
 
     def _bind_on(
         self,
@@ -236,18 +273,18 @@ class HardwareBinding:
             job: Its id.
             chosen: Its virtual nodes.
             at: Its place among the selected jobs.
-            only: For virtual nodes that may be bound to some nodes only: the names of these.
+            only: For virtual nodes that may be bound to some nodes only: the names of these. For those that are not chosen
+                there has to be such hardware as well.
         """
         row = self._row[job]
-        request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
-        gang = GangRequest(job, cluster, GUARANTEED, tuple([(1, gpus) for _, gpus in chosen]))
-        suggested = self._suggested(found, request, chosen)
-        search = self._changes.search(chosen, suggested, self._of_other_types(request.gpu_type), only)
-        bound = victims.bind(gang, search, request)
+        request = self._snapshot.jobs.request[row]
+        suggested = self._suggested(found.demand, job, chosen)
+        search = self._search(job, chosen, suggested, only)
+        bound = victims.bind(_gang(job, chosen), search, request)
         if bound is None:
             return False
         placement, preempted = bound.found, [] if self._free_only(row) else bound.victims
-        start = self._named(job, placement)
+        start = self._start(job, placement)
         possible = _is_on(start, suggested) and self._suits(request, start) and self._may_be_freed(placement, row)
         possible = possible and self._leaves_healthy_nodes(at)
         if not possible or not found.demand.promise(request, start.nodes):
@@ -262,7 +299,7 @@ class HardwareBinding:
             self._preempting.append(PreemptingStart(start, request, preempted))
         return True
 
-    def _named(self, job: str, placement: FoundPlacement) -> Start:
+    def _start(self, job: str, placement: FoundPlacement) -> Start:
         """Return the start by the names of its nodes, with the type of the owned cell and the GPUs of each part there."""
         leaves: dict[str, list[tuple[PhysicalCell, VirtualCell]]] = {}
         for physical, virtual in zip(placement.physical, placement.virtual or (), strict=True):
@@ -321,6 +358,11 @@ class HardwareBinding:
     def _free_only(self, row: int) -> bool:
         free_only = self._snapshot.jobs.free_only
         return free_only is not None and bool(free_only[row])
+
+
+def _gang(job: str, chosen: ChosenNodes) -> GangRequest:
+    """Return a job as a guaranteed gang with a pod on each of its virtual nodes."""
+    return GangRequest(job, chosen[0][0].cluster, GUARANTEED, tuple([(1, gpus) for _, gpus in chosen]))
 
 
 def _is_on(start: Start, suggested: Set[str] | None) -> bool:

@@ -19,10 +19,15 @@ _ROUNDING = 1e-6
 class HardwareDemand:
     """What the nodes of a snapshot can give to guaranteed jobs."""
 
-    def __init__(self, snapshot: Snapshot, removable: Bools, row: Mapping[str, int] | None = None) -> None:
-        """`removable`: the jobs that release their GPUs, or may be preempted for a guaranteed one, shape (jobs,). `row`: the row of
-        each node by name, where it is known."""
-        self._known_row = row
+    def __init__(self, snapshot: Snapshot, removable: Bools, by_condition: NodeConditions | None = None) -> None:
+        """Start with nothing promised.
+
+        Args:
+            snapshot: Jobs, nodes and allocations.
+            removable: The jobs that release their GPUs, or may be preempted for a guaranteed one, shape (jobs,).
+            by_condition: The nodes by conditions; None: not known.
+        """
+        self._known = by_condition
         self._snapshot, self._removable = snapshot, removable
         self._free = snapshot.nodes.free.amount[:, :COUNTED]
         self._promised: dict[int, list[float]] = {}  # by row of the node
@@ -38,11 +43,12 @@ class HardwareDemand:
 
     @cached_property
     def _row(self) -> Mapping[str, int]:
-        return self._known_row or {name: row for row, name in enumerate(self._snapshot.nodes.name)}
+        return self._by_condition.row_of
 
     @cached_property
     def _by_condition(self) -> NodeConditions:
-        return NodeConditions(self._snapshot.nodes, self._row)
+        nodes = self._snapshot.nodes
+        return self._known or NodeConditions(nodes, {name: row for row, name in enumerate(nodes.name)})
 
     @cached_property
     def _available(self) -> Floats:

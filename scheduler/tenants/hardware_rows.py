@@ -12,6 +12,7 @@ from tiresias.scheduler.place.free_capacity import COUNTED
 from tiresias.scheduler.stable_order import stable_order
 from tiresias.scheduler.tenants.free_cells import FreeCells
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand
+from tiresias.scheduler.tenants.node_conditions import NodeConditions
 from tiresias.scheduler.tenants.suitable_nodes import SuitableNodes
 
 
@@ -23,23 +24,31 @@ class HardwareRows:
         suitable: Which of them suit the requests.
     """
 
-    def __init__(self, snapshot: Snapshot, removable: Bools, free: FreeCells, requests: Iterable[Request]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        removable: Bools,
+        by_condition: NodeConditions,
+        free: FreeCells,
+        requests: Iterable[Request],
+    ) -> None:
         """Start with what the snapshot shows.
 
         Args:
             snapshot: Jobs, nodes and allocations.
             removable: The jobs without guarantee that release their GPUs or may be preempted, shape (jobs,).
+            by_condition: The nodes by conditions.
             free: The free cells.
             requests: The different requests of the jobs.
         """
-        self._snapshot, self._removable = snapshot, removable
+        self._snapshot, self._removable, self._by_condition = snapshot, removable, by_condition
         self._allocations, self.nodes = snapshot.allocations, snapshot.nodes
-        self.suitable = SuitableNodes(snapshot.nodes, free, requests)
+        self.suitable = SuitableNodes(snapshot.nodes, by_condition, free, requests)
 
     @cached_property
     def available(self) -> Floats:
         """GPUs, CPUs and MiB of each node that are free or that removable jobs hold, shape (nodes, 3)."""
-        return HardwareDemand(self._snapshot, self._removable).available()
+        return HardwareDemand(self._snapshot, self._removable, self._by_condition).available()
 
     @cached_property
     def managed_gpus(self) -> Floats:

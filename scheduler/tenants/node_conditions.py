@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -30,21 +31,46 @@ class Condition(NamedTuple):
         return Condition(request.features, request.nodes, request.excluded | request.closed)
 
     @property
+    def on_others_too(self) -> Condition:
+        """The same without names: Slurm adds other nodes where those that a job names are too few."""
+        return self._replace(nodes=frozenset())
+
+    @property
     def is_one_feature(self) -> bool:
         """Whether it demands no more than one feature, which nodes can show."""
         return len(self.features) <= 1 and not self.nodes and not self.excluded
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureSets:
+    """The features of nodes.
+
+    Attributes:
+        different: The different sets of features.
+        of_node: Which of them each node has, shape (nodes,).
+    """
+
+    different: Sequence[frozenset[str]]
+    of_node: Ints
+
+    @classmethod
+    def of(cls, features: Sequence[frozenset[str]]) -> FeatureSets:
+        """Return them. O(nodes) in Python. `features`: of each node."""
+        number = {each: at for at, each in enumerate(dict.fromkeys(features))}
+        return cls(tuple(number), np.fromiter(map(number.__getitem__, features), np.int64, len(features)))
+
+
 class NodeConditions:
     """The nodes of one snapshot, by conditions. O(nodes) for each new condition.
 
-    Args:
-        nodes: The nodes.
+    Attributes:
         row_of: The row of each node by name.
     """
 
-    def __init__(self, nodes: Nodes, row_of: Mapping[str, int]) -> None:
-        self._nodes, self._row_of = nodes, row_of
+    def __init__(self, nodes: Nodes, row_of: Mapping[str, int], features: FeatureSets | None = None) -> None:
+        """`features`: of the nodes, where they are known."""
+        self.row_of = row_of
+        self._nodes, self._known = nodes, features
         self._meeting: dict[Condition, Bools] = {}
 
     def meeting(self, condition: Condition) -> Bools:
@@ -56,8 +82,8 @@ class NodeConditions:
     def _found(self, condition: Condition) -> Bools:
         found = np.ones(len(self._nodes), np.bool_)
         if condition.features:
-            sets, of_node = self._features
-            found &= np.array([condition.features <= each for each in sets])[of_node]
+            sets = self._features
+            found &= np.array([condition.features <= each for each in sets.different])[sets.of_node]
         if condition.nodes:
             named = np.zeros(len(found), np.bool_)
             named[self._rows(condition.nodes)] = True
@@ -66,12 +92,9 @@ class NodeConditions:
         return found
 
     @cached_property
-    def _features(self) -> tuple[Sequence[frozenset[str]], Ints]:
-        """The different sets of features of the nodes, and which of them each node has."""
-        number = {each: at for at, each in enumerate(dict.fromkeys(self._nodes.features))}
-        of_node = np.fromiter(map(number.__getitem__, self._nodes.features), np.int64, len(self._nodes))
-        return tuple(number), of_node
+    def _features(self) -> FeatureSets:
+        return self._known or FeatureSets.of(self._nodes.features)
 
     def _rows(self, names: Iterable[str]) -> list[int]:
         """Return the rows of the named nodes that are in the snapshot."""
-        return [self._row_of[name] for name in names if name in self._row_of]
+        return [self.row_of[name] for name in names if name in self.row_of]

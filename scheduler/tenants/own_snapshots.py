@@ -20,6 +20,7 @@ from tiresias.scheduler.table_rows import range_of, rows_of
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.hardware_demand import may_be_removed
 from tiresias.scheduler.tenants.hardware_rows import HardwareRows
+from tiresias.scheduler.tenants.node_conditions import NodeConditions
 from tiresias.scheduler.tenants.tenant_decision import positions
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
@@ -40,6 +41,7 @@ class OwnSnapshots:
         of_jobs: The tenants of the jobs.
         holders: The jobs that hold cells.
         requests: The different requests of the jobs.
+        by_condition: The nodes by conditions.
     """
 
     def __init__(
@@ -50,13 +52,15 @@ class OwnSnapshots:
         of_jobs: JobTenants,
         holders: CellHolders,
         requests: Sequence[Request],
+        by_condition: NodeConditions,
     ) -> None:
         self._time, self._seen, self._nodes, self._of_jobs, self._holders = snapshot.time, seen, nodes, of_jobs, holders
         self._distinct_requests, self._interference = requests, snapshot.interference
         self._trained = snapshot.trained
         self._columns_of: dict[str, _OwnColumns] = {}
         self._jobs_of: dict[str, Jobs] = {}
-        self.hardware = HardwareRows(snapshot, may_be_removed(snapshot) & ~holders.owns, holders.free_cells, requests)
+        removable = may_be_removed(snapshot) & ~holders.owns
+        self.hardware = HardwareRows(snapshot, removable, by_condition, holders.free_cells, requests)
 
     @cached_property
     def _names_hardware(self) -> bool:

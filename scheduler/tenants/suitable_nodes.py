@@ -30,6 +30,7 @@ class SuitableNodes:
 
     Args:
         nodes: The nodes.
+        by_condition: The same, by conditions.
         cells: The free cells.
         requests: The different requests of the jobs.
 
@@ -38,9 +39,12 @@ class SuitableNodes:
         features: The features that are the whole condition of a request.
     """
 
-    def __init__(self, nodes: Nodes, cells: FreeCells, requests: Iterable[Request]) -> None:
-        self._nodes, self._cells, self._by_condition = nodes, cells, NodeConditions(nodes, cells.row_of)
-        self.conditions = tuple(dict.fromkeys(each for each in map(Condition.of, requests) if any(each)))
+    def __init__(
+        self, nodes: Nodes, by_condition: NodeConditions, cells: FreeCells, requests: Iterable[Request]
+    ) -> None:
+        self._nodes, self._cells, self._by_condition = nodes, cells, by_condition
+        every = [each for one in map(Condition.of, requests) for each in (one, one.on_others_too)]
+        self.conditions = tuple(dict.fromkeys(each for each in every if any(each)))
         self.features = sorted({name for each in self.conditions if each.is_one_feature for name in each.features})
         self._counts: dict[tuple[CellLevel, Condition], Counts] = {}
 

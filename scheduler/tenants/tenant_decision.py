@@ -28,6 +28,7 @@ from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config
 from tiresias.scheduler.tenants.tenant_rules import JobTenants
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 from tiresias.scheduler.unchanged_pools import UnchangedPools
+from tiresias.scheduler.virtual_clusters.cell import VirtualCell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +46,11 @@ class TenantDecision:
     def chosen(self, start: Start) -> ChosenNodes:
         """Return the cells of the virtual nodes of a start."""
         return [(self.nodes.cell(name), gpus) for name, gpus in start.nodes]
+
+    def named(self, row: int) -> frozenset[VirtualCell]:
+        """Return the cells that a job is given for the nodes that it names. `row`: of the job in the whole snapshot."""
+        request = self.part.snapshot.jobs.request[self.part.row(row)]
+        return frozenset(map(self.nodes.cell, request.nodes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

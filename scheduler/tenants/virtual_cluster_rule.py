@@ -33,6 +33,7 @@ from tiresias.scheduler.tenants.free_cells import FreeCells
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
 from tiresias.scheduler.tenants.kept_rows import KeptRows
 from tiresias.scheduler.tenants.kept_starts import KeptStarts, Order
+from tiresias.scheduler.tenants.node_conditions import NodeConditions
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.own_snapshots import OwnSnapshots
 from tiresias.scheduler.tenants.tenant_decision import (
@@ -49,7 +50,7 @@ from tiresias.scheduler.tenants.unchanged_owners import OwnersView, unchanged_ow
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 from tiresias.scheduler.unchanged_pools import UnchangedPools
 
-_MOST_ROUNDS = 8  # of decisions in which jobs are found whose nodes other VCs need
+_MOST_ROUNDS = 8  # of decisions in which jobs are found that lack hardware
 
 
 @dataclass
@@ -76,6 +77,29 @@ class _Shown:
     of_jobs: JobTenants
     cells: _Cells
     holders: CellHolders
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Given:
+    """What one decision is made on.
+
+    Attributes:
+        snapshot: Jobs, nodes and allocations.
+        tenants: The policies of the VCs, and of `OUTSIDE`.
+        outside: The latter.
+        of_jobs: The VC of each job.
+        cells: The cells.
+        by_condition: The nodes by what requests demand of them.
+        opportunistic: The jobs that may run opportunistically, shape (jobs,).
+    """
+
+    snapshot: Snapshot
+    tenants: Sequence[TenantPolicy]
+    outside: TenantPolicy
+    of_jobs: JobTenants
+    cells: _Cells
+    by_condition: NodeConditions
+    opportunistic: Bools
 
 
 class VirtualClusterRule:
@@ -106,80 +130,78 @@ class VirtualClusterRule:
         Raises:
             UsageError: The cells of the VCs do not fit the nodes.
         """
+        given = self._given(snapshot, tenants)
+        holders, owners, guaranteed, kept = self._decide_guaranteed(given)
+        takes_part = _without_cells(given, holders, guaranteed)
+        rest = decide_opportunistic(
+            snapshot, guaranteed, takes_part, given.outside, owners, holders.row_of, self._of_others, kept
+        )
+        if given.cells.are_bound_as(holders):
+            self._newest = _Shown(snapshot, given.of_jobs, given.cells, holders)
+        plan = joined_plan(snapshot, given.of_jobs, holders.row_of, guaranteed, owners.pools, rest)
+        return plan, (*owners.pools.parts, *rest.parts)
+
+    def _given(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> _Given:
         cells, names = self._cells_of(snapshot), tuple(tenant.name for tenant in tenants)
         self._rows.follow(snapshot.jobs.id)
         of_jobs = self._kept.tenants(snapshot.jobs, names)
-        opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
-        outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
-        holders, owners, guaranteed, kept = self._decide_guaranteed(
-            snapshot, tenants, outside, cells, of_jobs, opportunistic
+        return _Given(
+            snapshot,
+            tenants,
+            next(tenant for tenant in tenants if tenant.name == OUTSIDE),
+            of_jobs,
+            cells,
+            NodeConditions(snapshot.nodes, cells.rows.of_node, self._kept.features(snapshot.nodes.features)),
+            may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values())),
         )
-        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic | (of_jobs.of_owner < 0))
-        rest = decide_opportunistic(
-            snapshot, guaranteed, takes_part, outside, owners, holders.row_of, self._of_others, kept
-        )
-        if cells.are_bound_as(holders):
-            self._newest = _Shown(snapshot, of_jobs, cells, holders)
-        plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
-        return plan, (*owners.pools.parts, *rest.parts)
 
-    def _decide_guaranteed(
-        self,
-        snapshot: Snapshot,
-        tenants: Sequence[TenantPolicy],
-        outside: TenantPolicy,
-        cells: _Cells,
-        of_jobs: JobTenants,
-        opportunistic: Bools,
-    ) -> tuple[CellHolders, OwnersDecision, GuaranteedStarts, bool]:
+    def _decide_guaranteed(self, given: _Given) -> tuple[CellHolders, OwnersDecision, GuaranteedStarts, bool]:
         """Return what the VCs decide, what that means on the hardware, and whether the latter is that of the decision before.
 
-        A job whose nodes other VCs need keeps no cells free, unless the policy of its VC has head-of-line blocking: the VC decides
-        once more without it.
+        A job that lacks hardware keeps no cells free, unless the policy of its VC has head-of-line blocking: the VC decides once
+        more without it.
         """
-        holders, again = self._holders(snapshot, of_jobs, cells)
+        holders, again = self._holders(given)
         overtaken = set[str]()
         for _ in range(_MOST_ROUNDS):
-            owners = self._decided_by_owners(snapshot, tenants, cells, of_jobs, holders, again, overtaken)
-            order = partial(_order, snapshot, outside, owners, self._orders)
-            bound = partial(_bound, snapshot, cells, of_jobs, holders, owners, opportunistic)
-            guaranteed, kept = self._starts.of(order, bound, only_times_differ=owners.pools.kept)
-            more = set() if kept else _overtaken(guaranteed, tenants, of_jobs, holders.row_of)
-            if not more or cells.occupancy.outdated:
+            owners = self._decided_by_owners(given, holders, again, overtaken)
+            guaranteed, kept = self._starts.of(
+                partial(_order, given, owners, self._orders),
+                partial(_bound, given, holders, owners),
+                only_times_differ=owners.pools.kept,
+            )
+            more = set() if kept else _overtaken(given, guaranteed, holders.row_of)
+            if not more or given.cells.occupancy.outdated:
                 break
             overtaken |= more
-            holders, again = self._holders_of(cells, of_jobs), False
+            holders, again = self._holders_of(given), False
         guaranteed.unbound |= overtaken
         return holders, owners, guaranteed, kept
 
-    def _holders(self, snapshot: Snapshot, of_jobs: JobTenants, cells: _Cells) -> tuple[CellHolders, bool]:
+    def _holders(self, given: _Given) -> tuple[CellHolders, bool]:
         """Return the jobs that hold cells, and whether the snapshot differs from the newest one in service and times only."""
         newest, self._newest = self._newest, None  # nothing is known again unless the decision is made
-        same = newest is not None and newest.cells is cells and newest.of_jobs is of_jobs
-        if newest is not None and same and differ_in_times_only(newest.snapshot, snapshot):
+        same = newest is not None and newest.cells is given.cells and newest.of_jobs is given.of_jobs
+        if newest is not None and same and differ_in_times_only(newest.snapshot, given.snapshot):
             return newest.holders, True
-        cells.occupancy.follow(snapshot, of_jobs)
-        return self._holders_of(cells, of_jobs), False
+        given.cells.occupancy.follow(given.snapshot, given.of_jobs)
+        return self._holders_of(given), False
 
-    def _holders_of(self, cells: _Cells, of_jobs: JobTenants) -> CellHolders:
+    def _holders_of(self, given: _Given) -> CellHolders:
+        cells = given.cells
         free = FreeCells(cells.occupancy.clusters.cells.chains.values(), cells.rows)
-        return CellHolders(self._rows.of, cells.occupancy, cells.nodes, of_jobs.owners, free, self._holder_rows)
+        return CellHolders(self._rows.of, cells.occupancy, cells.nodes, given.of_jobs.owners, free, self._holder_rows)
 
     def _decided_by_owners(
-        self,
-        snapshot: Snapshot,
-        tenants: Sequence[TenantPolicy],
-        cells: _Cells,
-        of_jobs: JobTenants,
-        holders: CellHolders,
-        only_times_differ: bool,
-        overtaken: Set[str],
+        self, given: _Given, holders: CellHolders, only_times_differ: bool, overtaken: Set[str]
     ) -> OwnersDecision:
         """Let each VC decide on its cells. `overtaken`: jobs that do not start there."""
+        snapshot, of_jobs = given.snapshot, given.of_jobs
         seen = _without_starts(seen_by_owners(snapshot.jobs, holders.owns), overtaken, holders.row_of)
         requests = self._kept.distinct(snapshot.jobs.request)
-        own = OwnSnapshots(snapshot, seen, cells.nodes, of_jobs, holders, requests)
-        changed = cells.occupancy.changed[:0] if only_times_differ else cells.occupancy.changed
+        own = OwnSnapshots(snapshot, seen, given.cells.nodes, of_jobs, holders, requests, given.by_condition)
+        changed = given.cells.occupancy.changed
+        changed = changed[:0] if only_times_differ else changed
         view, self._view = self._view, None  # nothing is known again unless the decisions are made
 
         def unchanged(pooled: PooledJobs) -> UnchangedPools | None:
@@ -188,7 +210,7 @@ class VirtualClusterRule:
 
         found = decide_owners(
             snapshot,
-            tenants,
+            given.tenants,
             of_jobs,
             seen,
             holders.gpus,
@@ -197,7 +219,7 @@ class VirtualClusterRule:
             only_times_differ,
             unchanged,
             own.expect,
-            ranked_by_owners(snapshot, seen, tenants, of_jobs),
+            ranked_by_owners(snapshot, seen, given.tenants, of_jobs),
         )
         self._view = OwnersView(snapshot, holders, own.hardware, found.pools.ranks.pooled, changed)
         return found
@@ -211,19 +233,17 @@ class VirtualClusterRule:
         key = shape_of(nodes)
         if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
             self.cells_built += 1
-            occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
+            occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())), self._rows)
             rows = CellRows(nodes.name, occupancy.clusters.cells.physical)
             own = {name: VirtualNodes(occupancy, name, nodes, rows) for name in self._declared}
             self._cells = _Cells(key, occupancy, rows, own)
         return self._cells
 
 
-def _overtaken(
-    guaranteed: GuaranteedStarts, tenants: Sequence[TenantPolicy], of_jobs: JobTenants, row_of: Mapping[str, int]
-) -> set[str]:
-    """Return the jobs whose nodes other VCs need, in VCs in which jobs may overtake one that does not fit."""
-    blocked = {tenant.name for tenant in tenants if tenant.policy.blocks}
-    return {job for job in guaranteed.in_conflict if of_jobs.name(row_of[job]) not in blocked}
+def _overtaken(given: _Given, guaranteed: GuaranteedStarts, row_of: Mapping[str, int]) -> set[str]:
+    """Return the jobs that lack hardware, in VCs in which jobs may overtake one that does not fit."""
+    blocked = {tenant.name for tenant in given.tenants if tenant.policy.blocks}
+    return {job for job in guaranteed.lacking if given.of_jobs.name(row_of[job]) not in blocked}
 
 
 def _without_starts(seen: Jobs, names: Set[str], row_of: Mapping[str, int]) -> Jobs:
@@ -235,33 +255,24 @@ def _without_starts(seen: Jobs, names: Set[str], row_of: Mapping[str, int]) -> J
     return replace(seen, eligible=eligible)
 
 
-def _order(
-    snapshot: Snapshot, outside: TenantPolicy, owners: OwnersDecision, orders: KeptOrders, chosen: Bools
-) -> Ints:
+def _order(given: _Given, owners: OwnersDecision, orders: KeptOrders, chosen: Bools) -> Ints:
     """Return the rows of chosen jobs, shape (jobs,), in the order of the policy of the jobs without cells."""
-    known = owners.pools.ranks.pooled.computed
-    return order_among(snapshot, chosen, config_inside(outside.config), outside.policy, known, orders)
+    config, policy = config_inside(given.outside.config), given.outside.policy
+    return order_among(given.snapshot, chosen, config, policy, owners.pools.ranks.pooled.computed, orders)
 
 
-def _bound(
-    snapshot: Snapshot,
-    cells: _Cells,
-    of_jobs: JobTenants,
-    holders: CellHolders,
-    owners: OwnersDecision,
-    opportunistic: Bools,
-    order: Order,
-) -> GuaranteedStarts:
+def _bound(given: _Given, holders: CellHolders, owners: OwnersDecision, order: Order) -> GuaranteedStarts:
     """Bind what the VCs have decided to hardware."""
-    places = zip(of_jobs.owners, owners.pools.parts, strict=True)
+    cells, places = given.cells, zip(given.of_jobs.owners, owners.pools.parts, strict=True)
     decisions = [TenantDecision(part, cells.nodes[name]) for name, part in places if not isinstance(part, IdlePool)]
-    binding = HardwareBinding(snapshot, cells.occupancy, holders, opportunistic, order, cells.rows.of_node)
+    binding = HardwareBinding(given.snapshot, cells.occupancy, holders, given.opportunistic, order, given.by_condition)
     return binding.run(decisions)
 
 
-def _without_cells(snapshot: Snapshot, holders: CellHolders, guaranteed: GuaranteedStarts, shares: Bools) -> Bools:
+def _without_cells(given: _Given, holders: CellHolders, guaranteed: GuaranteedStarts) -> Bools:
     """Return the jobs that hold GPUs without cells, and of the waiting ones those that share what is left, shape (jobs,)."""
-    waits, row_of = snapshot.jobs.state == JobState.WAITING, holders.row_of
+    shares = given.opportunistic | (given.of_jobs.of_owner < 0)
+    waits, row_of = given.snapshot.jobs.state == JobState.WAITING, holders.row_of
     owns, placed = holders.owns.copy(), np.zeros(len(waits), np.bool_)
     owns[[row_of[job] for job in guaranteed.cells]] = [bool(cells) for cells in guaranteed.cells.values()]
     placed[[row_of[job] for job in guaranteed.placed]] = True

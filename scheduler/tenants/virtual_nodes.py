@@ -291,16 +291,21 @@ class VirtualNodes:
 
         More than one feature, and nodes that it names or excludes, concern hardware: virtual nodes that are bound to hardware that
         does not suit are excluded, and so many unbound ones that no more are left than can be bound to such hardware. A GPU type
-        that is one of the types of a node with parts is checked when they are bound. A job uses all nodes that it names.
+        that is one of the types of a node with parts is checked when they are bound. A job uses all nodes that it names, and others
+        where these are too few.
         """
         least = max(request.min_nodes, len(request.nodes))
         parts = self._parts if least > 1 else frozenset[str]()
         kind = "" if request.gpu_type in self._part_types else request.gpu_type
         condition = Condition.of(request)
         if not condition.is_one_feature:
-            excluded = parts.union(self._refused(condition, bindings, hardware.suitable))
-            anywhere = replace(request, features=frozenset(), nodes=frozenset(), closed=frozenset())
-            return replace(anywhere, excluded=excluded, min_nodes=least, gpu_type=kind)
+            refused = parts.union(self._refused(condition, bindings, hardware.suitable))
+            names = frozenset[str]()
+            if request.nodes and len(self.names) - len(refused) == len(request.nodes):
+                names = frozenset(self.names) - refused
+                refused = parts.union(self._refused(condition.on_others_too, bindings, hardware.suitable)) - names
+            anywhere = replace(request, features=frozenset(), nodes=names, closed=frozenset())
+            return replace(anywhere, excluded=refused, min_nodes=least, gpu_type=kind)
         if parts or kind != request.gpu_type:
             return replace(request, excluded=parts, gpu_type=kind)
         return request

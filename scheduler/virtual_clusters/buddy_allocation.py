@@ -29,7 +29,8 @@ class BindingSearch:
         owned_free: For each level the preassigned cells of all VCs that are not in use; index 0 is unused.
         suggested: Names of allowed nodes; None: all.
         bindings: The result: physical leaves by virtual leaf.
-        one_by_one: Whether each further split is checked against what the cells before it have left.
+        one_by_one: Whether each further split is checked against what the cells before it have left, and cells with the most
+            suggested nodes are split first.
         refused: Leaves that may not be used.
         only: For virtual cells that may be bound to some nodes only: the names of these.
         picked: The cells to which preassigned ones are bound, as far as a further split was necessary for one of them.
@@ -68,13 +69,21 @@ class BindingSearch:
         """Bind a cell to a free one of its level below the free cells of `level`."""
         if level == to_bind.cell.level:
             return self._take(to_bind, self.free.candidates(level))
-        for cell in self._usable(self.free.candidates(level)):
+        for cell in self._to_split(level):
             self.free.append(level - 1, cell.children)
             if self._split_down(to_bind, level - 1):
                 self.free.remove(cell)
                 return True
             self.free.clear(level - 1)
         return False
+
+    def _to_split(self, level: int) -> Iterable[PhysicalCell]:
+        """Return the free cells of a level that may be split. One by one, those with the most suggested nodes come first: of the
+        others only other VCs can use what is left."""
+        usable, suggested = self._usable(self.free.candidates(level)), self.suggested
+        if suggested is None or not self.one_by_one:
+            return usable
+        return sorted(usable, key=lambda cell: -sum(name in suggested for name in cell.nodes))
 
     def _take(self, to_bind: ToBind, candidates: Iterable[PhysicalCell]) -> bool:
         for cell in self._usable(candidates):
@@ -104,7 +113,7 @@ class BindingSearch:
         """Split one cell, if no level above the wanted one loses a cell that a VC can need; its other parts stay whole."""
         level = to_bind.cell.level
         for above in range(level + 1, highest_split(self._spare(), level) + 1):
-            for cell in list(self._usable(self.free.candidates(above))):
+            for cell in list(self._to_split(above)):
                 if self._take_inside(to_bind, cell):
                     self.owned_free[level] -= 1
                     return True

@@ -105,6 +105,7 @@ class ChosenSearch:
         suggested: Names of allowed nodes; None: all.
         refused: Physical leaves that may not be used.
         only: For virtual cells that may be bound to some nodes only: the names of these.
+        also: Virtual leaves for which there has to be hardware as well. They are not bound.
     """
 
     def __init__(
@@ -114,21 +115,24 @@ class ChosenSearch:
         suggested: Set[str] | None,
         refused: Set[PhysicalCell] = frozenset(),
         only: OnlyNodes = NO_LIMITS,
+        also: Sequence[VirtualCell] = (),
     ) -> None:
         self._gangs, self._virtual, self._limits = gangs, virtual, (suggested, refused, only)
+        self._also = also
         self._chains = tuple(dict.fromkeys(pod[0].chain.name for pod in virtual))
         unused = any(pod[0].preassigned.priority < MIN_GUARANTEED for pod in virtual)  # each pod is in one cell
         self.takes_cells = unused or not all(gangs.cells.chains[chain].is_safe for chain in self._chains)
         self.is_inside = not self.takes_cells and all(_is_below_bound(leaf) for pod in virtual for leaf in pod)
         self._paths: dict[str, BindingPaths] = {}
 
-    def run(self, *, of_others: bool = False) -> FoundPlacement | None:
-        """Return the physical cells; None: the suggested nodes have none. `of_others`: also those that other VCs may need."""
+    def run(self) -> FoundPlacement | None:
+        """Return the physical cells; None: the suggested nodes have none."""
         found: Bindings = {}
         for chain in self._chains:
-            paths = binding_paths(pod for pod in self._virtual if pod[0].chain.name == chain)
+            every = [*([leaf] for leaf in self._also), *self._virtual]
+            paths = binding_paths(pod for pod in every if pod[0].chain.name == chain)
             self._paths[chain] = paths
-            bindings = _bindings(self._gangs, chain, paths, *self._limits, one_by_one=True, of_others=of_others)
+            bindings = _bindings(self._gangs, chain, paths, *self._limits, one_by_one=True)
             if bindings is None:
                 return None
             found |= bindings
@@ -137,7 +141,7 @@ class ChosenSearch:
     def most_gpus_first(self) -> ChosenSearch | None:
         """Return a search in which the pods with the most leaves choose first; None where that is the order already."""
         pods = sorted(self._virtual, key=len, reverse=True)
-        return None if pods == self._virtual else ChosenSearch(self._gangs, pods, *self._limits)
+        return None if pods == self._virtual else ChosenSearch(self._gangs, pods, *self._limits, self._also)
 
     def compares(self, leaf: PhysicalCell) -> bool:
         """Return whether the use of a GPU by opportunistic jobs can change what `run` has found. O(levels)."""
@@ -163,7 +167,6 @@ def _bindings(
     only: OnlyNodes = NO_LIMITS,
     *,
     one_by_one: bool = False,
-    of_others: bool = False,
 ) -> Bindings | None:
     """Search for physical cells.
 
@@ -171,11 +174,8 @@ def _bindings(
     is to reserve cells is searched for once more, cell by cell.
 
     `one_by_one`: whether it is also searched once more where nothing is found. Further splits split the first free cells, also
-    those without a suggested node, and the published method searches no further. `of_others`: as of `ChosenSearch.run`.
+    those without a suggested node, and the published method searches no further.
     """
-    if of_others:
-        found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True, of_others=True)
-        return found.bindings if found else None
     found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=False)
     if (one_by_one and found is None) or (found and not _may_be_taken(gangs, chain, found)):
         found = _search_for(gangs, chain, paths, suggested, refused, only, one_by_one=True)
@@ -191,10 +191,9 @@ def _search_for(
     only: OnlyNodes,
     *,
     one_by_one: bool,
-    of_others: bool = False,
 ) -> BindingSearch | None:
     state = gangs.cells.chains[chain]
-    owned = [0] * len(state.all_owned_free) if of_others else list(state.all_owned_free)
+    owned = list(state.all_owned_free)
     found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one, refused, only)
     return found if found.run(paths) else None
 

@@ -276,8 +276,8 @@ def replay(work: RandomWorkload, policy: str) -> Counter[str]:
 def can_be_bound(work: RandomWorkload, job: ReplayedJob) -> bool:
     """Return whether an idle cluster has nodes for a job in cells of its virtual cluster, without a cell that the others need.
 
-    All sets of as few nodes as possible are tried, or those that the job names, with all choices of the racks that are cells of the
-    virtual cluster.
+    All sets of as few nodes as possible are tried that have those which the job names, with all choices of the racks that are cells
+    of the virtual cluster.
     """
     count = max(-(-job.gpus // work.gpus), len(job.request.nodes))
     if count > min(job.gpus, job.request.max_nodes or job.gpus):
@@ -289,7 +289,10 @@ def can_be_bound(work: RandomWorkload, job: ReplayedJob) -> bool:
             counts[each.level] += each.count
     suits = [row for row in range(len(work.leaves)) if _suits(work, job.request, row)]
     racks = set(work.leaves)
+    names = {row for row in range(len(work.leaves)) if f"n{row}" in job.request.nodes}
     for nodes in combinations(suits, count):
+        if not names <= set(nodes):
+            continue
         touched = {work.leaves[row] for row in nodes}
         for bound in chain.from_iterable(combinations(touched, racks_bound) for racks_bound in range(own["leaf"] + 1)):
             single = [row for row in nodes if work.leaves[row] not in bound]
@@ -302,11 +305,7 @@ def can_be_bound(work: RandomWorkload, job: ReplayedJob) -> bool:
 
 def _suits(work: RandomWorkload, request: Request, row: int) -> bool:
     name = f"n{row}"
-    return (
-        request.features <= work.features[row]
-        and name not in request.excluded
-        and (not request.nodes or name in request.nodes)
-    )
+    return request.features <= work.features[row] and name not in request.excluded
 
 
 def not_later_than_private(work: RandomWorkload) -> None:

@@ -99,11 +99,12 @@ def test_nodes_of_several_racks_are_found_where_the_first_free_rack_has_none(sna
     assert start.owned_cells == ("node", "node")
 
 
-@pytest.mark.parametrize("seed", [471, 757, 841])
+@pytest.mark.parametrize("seed", [471, 757, 841, 1040, 1327])
 def test_no_two_jobs_are_preempted_in_turn_for_hardware_that_is_in_use(seed: int) -> None:
     """A job kept free cells for which no node with its feature was left, and a job of lower rank started in the rest of them: then
     the first one preempted it, and the other one started again."""
-    replay(RandomWorkload(seed, faults=seed % 3 != 0, different_nodes=True), "las")
+    for policy in ("las", "sf"):
+        replay(RandomWorkload(seed, faults=seed % 3 != 0, different_nodes=True), policy)
 
 
 def test_nodes_that_a_job_excludes_are_not_counted(snapshot_of: Any) -> None:
@@ -140,6 +141,29 @@ def test_a_job_uses_all_nodes_that_it_names(snapshot_of: Any) -> None:
     assert start.owned_cells == ("node", "node")
 
 
+@pytest.mark.parametrize(("cluster", "cell"), [("one", "node"), ("two", "leaf")])
+def test_a_job_uses_other_nodes_where_those_that_it_names_are_too_few(
+    snapshot_of: Any, cluster: str, cell: str
+) -> None:
+    names = frozenset({"n2", "n5"})
+    waits = snapshot_of.Job("waits", 3 * GPUS, submit=80.0, request=Request(nodes=names, features=FAST))
+    snapshot = shown(snapshot_of, [waits], [cluster], *[PLAIN] * 2, *[FAST] * 4)
+    plan, _ = decided(snapshot, 3 if cluster == "one" else 2, racks_of_two=0 if cluster == "one" else 2)
+    (start,) = plan.starts
+    assert names < {name for name, _ in start.nodes} < {"n2", "n3", "n4", "n5"}
+    assert start.owned_cells == (cell,) * 3
+
+
+def test_a_job_that_uses_other_nodes_too_preempts_on_those_that_it_names(snapshot_of: Any) -> None:
+    """Of the three nodes of `one` one is in use, and the job of higher rank names it."""
+    low = running(snapshot_of, "low", 1, GPUS, attained=80.0)
+    high = snapshot_of.Job("high", 2 * GPUS, submit=90.0, request=Request(nodes=frozenset({"n1"})))
+    plan, _ = decided(shown(snapshot_of, [low, high], ["one", "one"]), 3)
+    assert [(each.job, each.beneficiary) for each in plan.preemptions] == [("low", "high")]
+    (start,) = plan.reserved
+    assert "n1" in {name for name, _ in start.nodes}
+
+
 def in_conflict(make: Any, *others: Any) -> Snapshot:
     """A job that names nodes of two racks, of which `one` can have one only: `two` owns two of three."""
     job = make.Job("high", 2 * GPUS, submit=80.0, request=Request(nodes=frozenset({"n0", "n2"})))
@@ -162,3 +186,17 @@ def test_no_job_loses_its_cells_for_one_whose_nodes_other_virtual_clusters_need(
         plan, _ = rule.decide(replace(snapshot, time=now), tenants_of(LAS))
         assert plan.actions == ()
         assert plan.why == {0: Reason(ReasonCode.UNBOUND, "one")}
+
+
+def test_a_job_for_which_unmanaged_jobs_leave_too_few_cpus_is_overtaken(snapshot_of: Any) -> None:
+    """It needs two nodes with CPUs, and one node has some left."""
+    high = snapshot_of.Job("high", 2 * GPUS, submit=80.0, request=Request(cpus_per_gpu=4.0))
+    others = [snapshot_of.Job(f"low-{at}", GPUS, submit=90.0 + at) for at in range(3)]
+    snapshot = shown(snapshot_of, [high, *others], ["one"] * 4)
+    snapshot.nodes.free.amount[1:, 1] = 2.0
+    plan, _ = decided(snapshot, 3)
+    assert plan.why[0] == Reason(ReasonCode.UNBOUND, "one")
+    assert [start.job for start in plan.starts if start.owned_cells] == ["low-0", "low-1", "low-2"]
+    snapshot.nodes.free.amount[1, 1] = 64.0
+    plan, _ = decided(snapshot, 3)
+    assert [start.job for start in plan.starts if start.owned_cells] == ["high", "low-0"]
