@@ -40,7 +40,7 @@ _WORDS: Mapping[ReasonCode, str] = {
     ReasonCode.OUTSIDE: (
         "runs opportunistically: it belongs to no virtual cluster, and is preempted when one needs these GPUs for its own jobs"
     ),
-    ReasonCode.UNBOUND: "waits: virtual cluster {text} has enough free GPUs for it, but on no nodes that fit what it asks for",
+    ReasonCode.UNBOUND: "waits: virtual cluster {text} has enough GPUs for it, but on no nodes that fit what it asks for",
     ReasonCode.CONFINED: "waits: it belongs to no virtual cluster, and may not use the GPUs of any",
     ReasonCode.REMOTE_MEMORY: "Waiting: {needed:,} MiB of remote memory requested, {amount:,} MiB remain after higher-ranked jobs",
     ReasonCode.DEFRAGMENT: "Preempted to defragment nodes for job {text}; it fits on {places}",

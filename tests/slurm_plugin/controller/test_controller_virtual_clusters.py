@@ -72,6 +72,35 @@ def test_a_guaranteed_job_preempts_an_opportunistic_one(clusters: Centre) -> Non
     assert list(dict.fromkeys(queues)) == ["prod", "research", ""]
 
 
+def test_a_job_gets_other_nodes_where_those_that_it_names_are_too_few(clusters: Centre) -> None:
+    """All nodes are in use. Prod owns two, and its job names one of them, on which a job runs beyond the cells of research."""
+    jobs = fill(clusters)
+    beyond = next(job for job, kept in zip(jobs, guaranteed(clusters, *jobs), strict=True) if not kept)
+    [(name, _)] = published_nodes(clusters, beyond)
+    owner = clusters.train("--account=prod", "--nodes=2", f"--nodelist={name}", gpus=8, user="bob")
+    clusters.wait_for_state(owner, "RUNNING")
+    clusters.wait_until(lambda: guaranteed(clusters, owner) == [True], "the owner's job has no cells", owner)
+    nodes = [node for node, _ in published_nodes(clusters, owner)]
+    assert name in nodes
+    assert cells(clusters, owner) == ",".join(f"{node}=node" for node in sorted(nodes))
+    assert sorted(int(clusters.show(job)["Restarts"]) for job in jobs) == [0, 0, 1, 1]
+
+
+def test_a_job_for_which_too_few_nodes_have_the_cpus_is_overtaken(clusters: Centre) -> None:
+    """Jobs without GPUs, which the controller does not manage, hold CPUs of three nodes. The first job of prod needs two others."""
+    clusters.restart(virtual_clusters=TABLES, **SHARED | {"policy": {"admission": "virtual_clusters", "name": "las"}})
+    for node in ("gpu01", "gpu02", "gpu03"):
+        clusters.wait_for_state(clusters.submit("--cpus-per-task=8", f"--nodelist={node}", gpus=0), "RUNNING")
+    lacks = clusters.train("--account=prod", "--nodes=2", "--cpus-per-task=4", gpus=8, user="bob")
+    words = "waits: virtual cluster prod has enough GPUs for it, but on no nodes that fit what it asks for"
+    clusters.wait_until(lambda: words in clusters.published(lacks).get("why", ""), "it has another reason", lacks)
+    others = [train(clusters, "prod") for _ in range(2)]
+    for job in others:
+        clusters.wait_for_state(job, "RUNNING")
+    clusters.wait_until(lambda: all(guaranteed(clusters, *others)), "they run beyond the cells", *others)
+    assert clusters.state(lacks) == "PENDING"
+
+
 def test_a_killed_controller_finds_the_cells_in_the_journal(clusters: Centre) -> None:
     jobs = fill(clusters)
     before = {job: (guaranteed(clusters, job), cells(clusters, job)) for job in jobs}
