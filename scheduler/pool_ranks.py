@@ -183,10 +183,11 @@ class PoolRanks:
             if not self.ranked[each.pools[0]]:
                 continue
             rows = np.flatnonzero(each.of_job)
+            at = rows if len(rows) < count else slice(None)  # no copies where they are all jobs
             keys, now_promoted = _sort_keys(pooled, each, rows)
-            queue[rows], promoted[rows] = keys[each.queue_key], now_promoted
-            last = [key[rows] for key in demotion_key(pooled.jobs)]
-            own = self._kept.of(int(each.pools[0])).of([pooled.pool[rows], *last, *keys], rows, pooled.jobs.id)
+            queue[at], promoted[at] = keys[each.queue_key], now_promoted
+            last = [key[at] for key in demotion_key(pooled.jobs)]
+            own = self._kept.of(int(each.pools[0])).of([pooled.pool[at], *last, *keys], rows, pooled.jobs.id)
             if len(own) == len(order):
                 order = own
             else:

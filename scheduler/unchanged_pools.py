@@ -129,11 +129,10 @@ def pools_with_other_ranks(now: PoolRanks, before: PoolRanks, pairs: JobPairs, p
         pools: Pools that have the jobs that they had, shape (pools,). Others are not compared.
     """
     one, other = now.pooled, before.pooled
-    differ = (now.queue[pairs.now] != before.queue[pairs.before]) | (
-        now.promoted[pairs.now] != before.promoted[pairs.before]
-    )
-    differ |= one.times_count[pairs.now] | other.times_count[pairs.before]
-    differ |= one.protected[pairs.now] != other.protected[pairs.before]
+    differ = pairs.differ(now.queue, before.queue) | pairs.differ(now.promoted, before.promoted)
+    differ |= pairs.differ(one.protected, other.protected)
+    if one.times_count.any() or other.times_count.any():
+        differ |= one.times_count[pairs.now] | other.times_count[pairs.before]
     found: Bools = _pools_with(one.pool[pairs.now[differ]], len(pools)) | ~now.ranked
     return found | _with_other_order(now, before, pairs, pools & ~found)
 

@@ -50,6 +50,8 @@ class KeptOrder:
         before = self._where_now(ids)
         if before is None:
             return None
+        if len(rows) == len(ids):
+            return reordered(keys, rows, ids, before)
         place = np.full(len(ids), -1, np.int64)
         place[rows] = np.arange(len(rows))
         before = place[before]

@@ -117,7 +117,9 @@ ip link set lo up
 ip address add 10.0.0.{number + 1}/24 dev {interface}
 ip link set {interface} up
 rdma link add rxe0 type rxe netdev {interface}
-until [ "$(cat /sys/class/infiniband/rxe0/ports/1/state)" = "4: ACTIVE" ]; do sleep 0.1; done
+port=/sys/class/infiniband/rxe0/ports/1
+until [ "$(cat $port/state)" = "4: ACTIVE" ]; do sleep 0.1; done
+until grep -q [1-9a-f] $port/gids/1 2>/dev/null; do sleep 0.1; done # the one of the IPv4 address, which the kernel adds later
 """
 
 
