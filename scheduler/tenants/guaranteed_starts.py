@@ -244,6 +244,7 @@ class HardwareBinding:
         """Return the search for the hardware of a job. `only`: as of `_bind_on`."""
         refused = self._of_other_types(self._snapshot.jobs.request[self._row[job]].gpu_type)
         cells = {cell for cell, _ in chosen}
+        chosen = sorted(chosen, key=lambda each: each[0] not in only)  # of equal cells, those with limits choose first
         others = [cell for cell in only if cell not in cells]
         if not others:
             return self._changes.search(chosen, suggested, refused, only)
