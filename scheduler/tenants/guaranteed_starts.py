@@ -205,7 +205,8 @@ class HardwareBinding:
     ) -> None:
         """Start a waiting job on hardware for its cells. `at`: its place among the selected jobs.
 
-        Hardware comes first that also suits the jobs for which GPUs of the same virtual nodes are kept free.
+        Hardware comes first that also suits the jobs for which GPUs of the same VC are kept free; for a job that names some of its
+        nodes, the one with the fewest GPUs to preempt.
         """
         if job in self._named:
             suit_others, only = {}, self._cheapest(found, victims, job, chosen)
@@ -222,15 +223,16 @@ class HardwareBinding:
     ) -> OnlyNodes:
         """Return how a job that names some of its nodes is bound with the fewest GPUs of preempted jobs."""
         request, suggested = self._snapshot.jobs.request[self._row[job]], self._suggested(found.demand, job, chosen)
-        first, best = next(self._named.limits(job, chosen)), (math.inf, NO_LIMITS)
-        for only in self._named.limits(job, chosen):
+        ways = list(self._named.limits(job, chosen))
+        best = math.inf, ways[0]
+        for only in ways:
             bound = victims.bind(_gang(job, chosen), self._search(job, chosen, suggested, only), request)
             if bound is not None:
                 self._changes.take_back_last()
                 best = min(best, (bound.cost[0], only), key=itemgetter(0))
             if bound is not None and not bound.victims:
                 break
-        return best[1] or first
+        return best[1]
 
     def _lacks_hardware(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes, only: OnlyNodes) -> bool:
         """Return whether some healthy nodes do not suit a job, and the others would not suffice if all jobs without cells ended."""

@@ -1,8 +1,8 @@
 """Virtual nodes that a start shares with jobs for which cells are kept free.
 
 Such a job runs elsewhere without cells. It binds no hardware, but a start does that uses other GPUs of the same virtual node, or
-another one of the same virtual cluster. On hardware that does not suit the job, its virtual cluster would preempt
-another job for it at the next decision, and start that one again at the decision after it.
+another node of the same virtual cluster. Where it leaves no hardware that suits the job, the virtual cluster would preempt another
+job for it at the next decision, and start that one again at the decision after it.
 """
 
 from __future__ import annotations
